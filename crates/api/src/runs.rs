@@ -101,8 +101,25 @@ pub struct RunSummary {
     /// The run that this one reruns.
     #[schema(required)]
     pub rerun_of: Option<RunId>,
+    /// The step that waits for this run; null if a client started it.
+    #[serde(default)]
+    #[schema(required)]
+    pub parent: Option<ParentView>,
+    /// The run above all others: this one, unless a step started it.
+    pub root: RunId,
+    /// Runs above this one.
+    #[serde(default)]
+    pub depth: u32,
     /// The fence of the last write; it only grows.
     pub fence: u64,
+}
+
+/// A step that waits for a run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ParentView {
+    pub run_id: RunId,
+    /// Of a step that fans out, the item: `<step>[i]`.
+    pub step: StepKey,
 }
 
 /// A run with its documents and steps.
@@ -131,6 +148,10 @@ pub struct StepView {
     /// The last dispatch.
     #[schema(required)]
     pub job_id: Option<JobId>,
+    /// The run that the last attempt of a subworkflow step started.
+    #[serde(default)]
+    #[schema(required)]
+    pub child_run_id: Option<RunId>,
     #[schema(required)]
     pub started_at: Option<Time>,
     #[schema(required)]
@@ -161,6 +182,8 @@ pub struct FailureView {
 pub struct RunQuery {
     pub status: Option<RunStatus>,
     pub workflow_id: Option<WorkflowId>,
+    /// Only runs that steps of this run have started.
+    pub parent: Option<RunId>,
     #[serde(flatten)]
     #[param(ignore)]
     pub page: PageQuery,

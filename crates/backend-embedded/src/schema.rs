@@ -99,6 +99,7 @@ const MIGRATIONS: &[Migration] = &[
         update: "",
     },
     Migration { tables: &["fair_queue", "fair_groups", "fair_turns", "run_means"], update: "" },
+    Migration { tables: &["children", "child_starts", "children_due"], update: "" },
 ];
 
 impl Migration {

@@ -14,6 +14,7 @@ use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use crate::aside;
+use crate::children::claim_text;
 use crate::client::ScriptClient;
 use crate::encode::{self, AroundTime};
 use crate::reply::{self, damaged};
@@ -221,7 +222,7 @@ fn parts(admit: &Admit) -> [Vec<u8>; 3] {
 /// As `lua/shared/claims.lua` reads them. None: only the tenant's own limit counts.
 fn claims(admit: &Admit) -> Option<Vec<String>> {
     let claims = admit.plan.as_ref().map(|plan| &plan.claims).filter(|claims| !claims.is_empty())?;
-    Some(claims.iter().map(|claim| format!("{}:{}", claim.limit, claim.group.escaped())).collect())
+    Some(claims.iter().map(claim_text).collect())
 }
 
 /// The same for the groups of fair queues that are charged for the run.

@@ -37,6 +37,8 @@ struct Look {
     deferred: Option<Timestamp>,
     held: Option<Timestamp>,
     budget: Option<Timestamp>,
+    /// When a child is to be started.
+    child: Option<Timestamp>,
 }
 
 impl Execute for FindDue {
@@ -78,6 +80,7 @@ async fn find_due(client: &ScriptClient, limit: usize) -> Result<Due, StoreError
                 (look.deferred, &mut due.deferred),
                 (look.held, &mut due.held),
                 (look.budget, &mut due.budgets),
+                (look.child, &mut due.children),
             ];
             for (at, tenants) in times {
                 match at {

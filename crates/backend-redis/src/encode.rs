@@ -173,6 +173,7 @@ fn job(job: &NewJob) -> JobRow<'_> {
 #[cfg(test)]
 mod tests {
     use interlock_model::RunId;
+    use interlock_model::child::ChildOutcome;
     use interlock_model::job::JobOutcome;
     use interlock_model::run::InboxEvent;
 
@@ -215,6 +216,18 @@ mod tests {
         let by = job_id().run;
         let replaced = InboxEvent::Replaced { by, limit: "one".parse().unwrap() };
         assert_eq!(json(&replaced), format!(r#"{{"replaced":{{"by":"{by}","limit":"one"}}}}"#));
+    }
+
+    #[test]
+    fn a_child_that_is_lost_or_given_up_is_an_event_of_the_inbox() {
+        let (child, step) = (job_id().run, job_id().step);
+        // As `lua/shared/child_rules.lua` writes them.
+        let outcome =
+            r#"{"refused":{"code":"child_failed","message":"the child was lost","retryable":true}}"#;
+        let lost = format!(r#"{{"child":{{"step":"build","child":"{child}","outcome":{outcome}}}}}"#);
+        assert_eq!(json(&InboxEvent::Child { step, child, outcome: ChildOutcome::lost() }), lost);
+        let cancel = format!(r#"{{"cancel":{{"by":"its parent run {child}"}}}}"#);
+        assert_eq!(json(&InboxEvent::cancel_by_parent(child)), cancel);
     }
 
     #[test]

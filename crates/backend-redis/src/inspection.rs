@@ -57,6 +57,9 @@ impl Theme {
             Invariant::QueuedRunInNoQueue,
             Invariant::LimitQueueEntryWithoutRun,
             Invariant::StartableRunWaits,
+            Invariant::ChildWithoutStep,
+            Invariant::StepWithoutChild,
+            Invariant::ChildStartNotDue,
         ];
         if invariant == Invariant::RowDamaged {
             &[Self::Rows, Self::Locks, Self::Documents]

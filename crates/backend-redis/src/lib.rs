@@ -7,6 +7,7 @@ mod admission;
 mod aside;
 mod budgets;
 pub mod bus;
+mod children;
 mod client;
 pub mod connect;
 mod due;

@@ -32,8 +32,9 @@ macro_rules! files {
 }
 
 files! { SCRIPTS in "lua/":
-    "abandon_worker", "acquire_deferred_results", "acquire_held_jobs", "acquire_lock", "acquire_ready_runs",
-    "acquire_run", "acquire_suspect", "add_dead_letter", "adjust_budget", "admit", "begin_try", "cancel_job", "claim",
+    "abandon_worker", "acquire_child_starts", "acquire_deferred_results", "acquire_held_jobs", "acquire_lock",
+    "acquire_ready_runs", "acquire_run", "acquire_suspect", "add_dead_letter", "adjust_budget", "admit",
+    "begin_try", "cancel_job", "claim",
     "commit", "count_dead_letters", "count_jobs_before", "count_runs", "create_api_key", "defer_result",
     "delete_budget", "delete_dead_letter", "delete_figures", "delete_limit", "delete_run", "delete_workflow",
     "deliver_result", "drain_nats_worker", "drain_worker", "expire_leases", "expire_permits", "extend_job_lease",
@@ -50,12 +51,13 @@ files! { SCRIPTS in "lua/":
     "repair", "repair_locks", "repair_runs", "repair_slots", "request_cancel", "requeue_jobs", "reserve_budget",
     "reserve_idempotency_key", "resolve_approval", "retire", "retry_dead_letter", "revoke_api_key", "rhythms",
     "rotate_api_key", "save_budget", "save_document", "save_figures", "save_limit", "save_snapshot", "save_workflow",
-    "set_limits", "settle_held_job", "settle_permit", "withdraw_lock"
+    "set_limits", "settle_child_start", "settle_held_job", "settle_permit", "withdraw_lock"
 }
 
 files! { PIECES in "lua/shared/":
     "acquire", "admission_lock", "api_keys", "append", "approval_rules", "arrivals", "budget_rules", "budgets",
-    "call", "claims", "contradiction", "damage_rules", "dead_letters", "failures", "fair", "fence", "given", "grants",
+    "call", "cancels", "child_rules", "children", "claims", "contradiction", "damage_rules", "dead_letters",
+    "failures", "fair", "fence", "given", "grants",
     "groups", "held_lease", "idempotency", "inbox", "inspection", "job_lock", "job_rows", "job_rules", "job_view",
     "jobs", "judge", "key_rules", "lease_check", "ledger", "limit_change", "limit_rules", "lock_record", "lock_rules",
     "lock_view", "locks", "losses", "order", "page", "places", "quarantine", "queue", "quotas", "registry",

@@ -13,11 +13,11 @@ use interlock_model::run::{Head, InboxEvent, QUARANTINE_REASON};
 use interlock_model::time::millis;
 use serde::Deserialize as _;
 
-use crate::encode;
 use crate::known::Known;
 use crate::reply::{Unreadable, Value};
 use crate::script::Arguments;
 use crate::store::Scripted;
+use crate::{children, encode};
 
 impl Scripted for AcquireReadyRuns {
     fn learn(&self, answer: &ReadyRuns, known: &Known) {
@@ -80,7 +80,7 @@ impl Scripted for DeliverResult {
 impl Scripted for Commit {
     fn arguments(&self) -> Vec<u8> {
         let head = Head { version: self.version + 1, fence: self.fence, ..self.head.clone() };
-        Arguments::default()
+        let arguments = Arguments::default()
             .with("run", self.run)
             .with("fence", self.fence)
             .with("version", self.version)
@@ -97,8 +97,8 @@ impl Scripted for Commit {
             .with("approvals_withdrawn", &self.approvals_withdrawn)
             .with("dead_letters", encode::dead_letters(&self.buried))
             .with("dead_letters_max", self.dead_letters_max)
-            .with("continues", self.continues)
-            .packed()
+            .with("continues", self.continues);
+        children::with_children(arguments, self.run, &self.children).packed()
     }
 
     fn lease_in_doubt(&self, _: &str) -> Option<String> {
@@ -120,6 +120,14 @@ impl Scripted for RequestCancel {
 }
 
 impl Scripted for DeleteRun {
+    fn arguments(&self) -> Vec<u8> {
+        Arguments::default()
+            .with("run", self.run)
+            .with("cancel", children::cancel_by_parent(self.run))
+            .with("deleted", children::deleted())
+            .packed()
+    }
+
     /// In the order of their bytes, without names that are not ours.
     fn read(&self, reply: Value<'_>) -> Result<Vec<JobId>, Unreadable> {
         let mut jobs = Vec::<String>::deserialize(reply)?;

@@ -40,6 +40,7 @@ macro_rules! plain {
 
 plain! {
     AbandonWorker in tenant;
+    AcquireChildStarts in tenant;
     AcquireDeferredResults in tenant;
     AcquireHeldJobs in tenant;
     BeginTry in tenant, missing "run" run;
@@ -143,5 +144,6 @@ addressed! {
     SaveFigures in system;
     SaveLimit in tenant;
     SetLimits in scope;
+    SettleChildStart in tenant;
     SettleHeldJob in tenant;
 }

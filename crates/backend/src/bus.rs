@@ -13,6 +13,8 @@ pub enum Wake {
     RunReady { tenant: TenantId },
     /// A policy must decide about a held job of this tenant.
     JobsHeld { tenant: TenantId },
+    /// A child of a run of this tenant is to be started.
+    ChildrenWanted { tenant: TenantId },
     /// How many jobs wait for a worker.
     JobsReady { tenant: TenantId, topic: Topic, jobs: u32 },
     /// Its timeline has grown.

@@ -6,6 +6,7 @@
 pub mod approvals;
 pub mod budgets;
 pub mod bus;
+pub mod children;
 pub mod clock;
 pub mod dead_letters;
 pub mod deliveries;

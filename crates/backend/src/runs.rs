@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use interlock_model::admission::{FirstTurn, RunRequest, StartOutcome, StartPlan, Usage};
 use interlock_model::approval::Approval;
+use interlock_model::child::ChildEffects;
 use interlock_model::dead_letter::DeadLetter;
 use interlock_model::dispatch_policy::HeldJob;
 use interlock_model::history::Event;
@@ -58,6 +59,7 @@ pub struct Commit {
     pub approvals_opened: Vec<Approval>,
     pub approvals_withdrawn: Vec<JobId>,
     pub buried: Vec<DeadLetter>,
+    pub children: ChildEffects,
     /// Dead letters that the tenant may have; the oldest make room.
     pub dead_letters_max: u32,
     /// The turn was cut: the run stays ready, whatever is in its inbox.
@@ -110,6 +112,8 @@ pub struct RunHolder {
 pub struct RunFilter {
     pub status: Option<RunStatus>,
     pub workflow: Option<WorkflowId>,
+    /// Whose steps have started them.
+    pub parent: Option<RunId>,
 }
 
 /// The answer to a request to cancel.
@@ -137,6 +141,8 @@ pub struct Due {
     pub held: Vec<TenantId>,
     /// A permit has expired, or a window of a budget is over.
     pub budgets: Vec<TenantId>,
+    /// A child is to be started.
+    pub children: Vec<TenantId>,
     /// How long until the next timer, lease, result, held job or permit is due, as far as is known now.
     pub next_in: Option<Duration>,
 }

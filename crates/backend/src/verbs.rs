@@ -6,6 +6,7 @@ pub use crate::budgets::{
     AdjustBudget, DeleteBudget, ExpirePermits, ListBudgetEvents, ListBudgetGroups, ListBudgets, ReadBudget,
     ReleasePermit, RenewPermit, ReserveBudget, SaveBudget, SettlePermit,
 };
+pub use crate::children::{AcquireChildStarts, SettleChildStart};
 pub use crate::dead_letters::{
     AddDeadLetter, CountDeadLetters, DeleteDeadLetter, ListDeadLetters, ReadDeadLetter, RetryDeadLetter,
 };
@@ -57,7 +58,8 @@ macro_rules! for_each_verb {
                 ReadWorkflow, ReadWorkflowVersion
             }
             writes {
-                AbandonWorker, AcquireDeferredResults, AcquireHeldJobs, AcquireLock, AcquireReadyRuns, AcquireRun,
+                AbandonWorker, AcquireChildStarts, AcquireDeferredResults, AcquireHeldJobs, AcquireLock,
+                AcquireReadyRuns, AcquireRun,
                 AcquireSuspect, AddDeadLetter, AdjustBudget, Admit, BeginTry, CancelJob, Claim, Commit, CreateApiKey,
                 DeferResult, DeleteBudget, DeleteDeadLetter, DeleteFigures, DeleteLimit, DeleteRun, DeleteWorkflow,
                 DeliverResult, DrainNatsWorker, DrainWorker, ExpireLeases, ExpirePermits, ExtendJobLease,
@@ -66,7 +68,7 @@ macro_rules! for_each_verb {
                 ReleasePermit, ReleaseRun, RenewLock, RenewPermit, Repair, RepairSlots, RequestCancel, RequeueJobs,
                 ReserveBudget, ReserveIdempotencyKey, ResolveApproval, Retire, RetryDeadLetter, RevokeApiKey,
                 RotateApiKey, SaveBudget, SaveDocument, SaveFigures, SaveLimit, SaveSnapshot, SaveWorkflow, SetLimits,
-                SettleHeldJob, SettlePermit, WithdrawLock
+                SettleChildStart, SettleHeldJob, SettlePermit, WithdrawLock
             }
         }
     };

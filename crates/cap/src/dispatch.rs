@@ -43,6 +43,7 @@ pub(crate) async fn listen(shared: Arc<Shared>, shutdown: CancellationToken) {
             Ok(
                 Wake::RunReady { .. }
                 | Wake::JobsHeld { .. }
+                | Wake::ChildrenWanted { .. }
                 | Wake::RunChanged { .. }
                 | Wake::WorkflowChanged { .. }
                 | Wake::LimitsChanged

@@ -143,6 +143,10 @@ pub(crate) struct TurnLog {
     pub(crate) dispatched: Vec<(JobId, Topic)>,
     pub(crate) revoked: Vec<JobId>,
     pub(crate) has_held: bool,
+    /// Children are to be started.
+    pub(crate) wants_children: bool,
+    /// Other runs have something in their inboxes: a parent, or children that are cancelled.
+    pub(crate) has_posted: bool,
     buried: Vec<DeadLetter>,
 }
 
@@ -156,6 +160,8 @@ impl TurnLog {
             dispatched: commit.dispatched.iter().map(|job| (job.id.clone(), job.topic.clone())).collect(),
             revoked: commit.revoked.clone(),
             has_held: !commit.held.is_empty(),
+            wants_children: !commit.children.started.is_empty(),
+            has_posted: commit.children.report.is_some() || !commit.children.cancelled.is_empty(),
             buried: commit.buried.clone(),
         }
     }

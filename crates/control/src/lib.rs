@@ -17,6 +17,7 @@ pub mod api_keys;
 mod appointments;
 mod bounded;
 pub mod budgets;
+pub mod children;
 pub mod contention;
 pub mod counts;
 pub mod dead_letters;

@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 use crate::admission::{Admission, AdmitUnderLock};
 use crate::appointments::Appointments;
 use crate::budgets::Budgets;
+use crate::children::{self, Children};
 use crate::contention::{Contention, Tunings};
 use crate::counts::Counts;
 use crate::dead_letters::DeadLetters;
@@ -52,6 +53,7 @@ pub struct Control {
     pub locks: Arc<Locks>,
     pub budgets: Arc<Budgets>,
     pub policy: Arc<Policy>,
+    pub children: Arc<Children>,
     pub reconcilers: Arc<Reconcilers>,
     pub rollouts: Arc<Rollouts>,
     pub workers: Arc<Workers>,
@@ -109,10 +111,11 @@ impl Control {
         let starts_under_lock = || -> Arc<dyn AdmitUnderLock> {
             Arc::new(StartsUnderLock::new(process.clone(), contention.clone()))
         };
+        let limit_books = Arc::new(LimitBooks::new(&process));
         let admission = Arc::new(Admission {
             process: process.clone(),
             definitions: definitions.clone(),
-            limit_books: Arc::new(LimitBooks::new(&process)),
+            limit_books: limit_books.clone(),
             under_lock: match settings.admission_strategy {
                 AdmissionStrategy::Atomic => None,
                 AdmissionStrategy::Lock => Some(starts_under_lock()),
@@ -138,6 +141,11 @@ impl Control {
             locks: Arc::new(Locks { process: process.clone() }),
             budgets: Arc::new(Budgets { process: process.clone() }),
             policy: Arc::new(Policy::new(process.clone())),
+            children: Arc::new(Children {
+                process: process.clone(),
+                definitions: definitions.clone(),
+                limit_books,
+            }),
             rollouts: Arc::new(Rollouts::new(process.clone(), contention.clone())),
             documents: Arc::new(Documents { process: process.clone() }),
             limits: Arc::new(Limits { process: process.clone() }),
@@ -199,6 +207,7 @@ pub fn run_stages(
                 stages.spawn(ticking::run(control.reconcilers.clone(), stage, shutdown.clone()));
             }
             stages.spawn(policy::run(control.policy.clone(), shutdown.clone()));
+            stages.spawn(children::run(control.children.clone(), shutdown.clone()));
             stages.spawn(reconcile::run(control.reconcilers.clone(), shutdown));
         }
         while let Some(ended) = stages.join_next().await {

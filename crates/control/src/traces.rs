@@ -131,6 +131,7 @@ pub(crate) fn result_of(event: &InboxEvent) -> Option<(&JobId, Timestamp)> {
         | InboxEvent::Approval { .. }
         | InboxEvent::ApprovalAsked { .. }
         | InboxEvent::Cancel { .. }
+        | InboxEvent::Child { .. }
         | InboxEvent::Granted { .. }
         | InboxEvent::Replaced { .. }
         | InboxEvent::Retry { .. } => None,

@@ -19,6 +19,8 @@ pub enum Signal {
     RunReady,
     /// A job of some tenant is held.
     JobsHeld,
+    /// A child of a run of some tenant is to be started.
+    ChildrenWanted,
     JobsReady(TenantId, Topic),
     RunChanged(RunId),
     KeysChanged,
@@ -36,6 +38,8 @@ pub struct Wakeups {
     pub(crate) ready: TenantQueue,
     /// Tenants with a held job that this process has not settled since the wake-up.
     held: TenantQueue,
+    /// Tenants with a child that this process has not started since the wake-up.
+    wanting: TenantQueue,
     pub(crate) orphans: Orphans,
 }
 
@@ -91,6 +95,17 @@ impl Wakeups {
         self.find(&Signal::JobsHeld).inspect(|waiter| waiter.notify_one());
     }
 
+    /// The tenant whose children are started next.
+    pub(crate) fn next_wanting(&self) -> Option<TenantId> {
+        self.wanting.next()
+    }
+
+    /// Queues the tenant for the start of its children.
+    pub(crate) fn queue_wanting(&self, tenant: TenantId) {
+        self.wanting.push(tenant);
+        self.find(&Signal::ChildrenWanted).inspect(|waiter| waiter.notify_one());
+    }
+
     /// Passes on what the bus says, until `shutdown`.
     pub async fn listen(self: Arc<Self>, bus: Arc<dyn Bus>, shutdown: CancellationToken) {
         let mut receiver = bus.subscribe();
@@ -114,6 +129,11 @@ impl Wakeups {
                 // A process that settles no jobs queues none.
                 if self.find(&Signal::JobsHeld).is_some() {
                     self.queue_held(tenant);
+                }
+            }
+            Wake::ChildrenWanted { tenant } => {
+                if self.find(&Signal::ChildrenWanted).is_some() {
+                    self.queue_wanting(tenant);
                 }
             }
             // One waiter per job: waking all of them for one job would be a small stampede.

@@ -51,6 +51,7 @@ impl RunRequest {
             input: self.input.clone(),
             idempotency_key: self.intent.as_ref().map(|intent| intent.key.clone()),
             origin: self.origin.clone(),
+            parent: None,
             labels: self.labels.clone(),
             priority: self.priority,
             created_at: now,

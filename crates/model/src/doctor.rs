@@ -53,7 +53,7 @@ macro_rules! invariants {
 invariants! {
     /// Every slot belongs to a live run.
     SlotWithoutRun = "slot_without_run", Tenant, "release the slot";
-    /// Every live run holds a slot.
+    /// Every live run holds a slot, or is a child in that of its root.
     RunWithoutSlot = "run_without_slot", Tenant, "give the run a slot, even above the cap";
     /// The stored count of active runs equals the number of slots.
     SlotCountDrift = "slot_count_drift", Tenant, "store the counted number";
@@ -71,6 +71,13 @@ invariants! {
     LimitQueueEntryWithoutRun = "limit_queue_entry_without_run", Tenant, "remove the entry";
     /// No queued run waits that could start.
     StartableRunWaits = "startable_run_waits", Tenant, "set the timer that starts it";
+    /// A live child has a step that waits for it, or is being cancelled.
+    ChildWithoutStep = "child_without_step", Tenant, "let its step wait for it again, or cancel it";
+    /// A step that waits for a child has one that is live or to be started, or its end in the run's inbox.
+    StepWithoutChild = "step_without_child", Tenant,
+        "report the child to its run as lost, so that the step fails or is tried again";
+    /// A child that is to be started is in the index of starts.
+    ChildStartNotDue = "child_start_not_due", Tenant, "add the start to the index again";
     /// An idempotency key names a run that exists or was deleted.
     KeyWithoutRun = "key_without_run", Tenant, "free the key";
     /// A reserved idempotency key belongs to a start in progress.

@@ -36,6 +36,9 @@ crate::named_enum! {
         StepForeachStarted = "step_foreach_started",
         /// A switch has chosen the step that follows it.
         StepSwitchEvaluated = "step_switch_evaluated",
+        /// A child run is to be started.
+        StepSubworkflowStarted = "step_subworkflow_started",
+        StepSubworkflowCompleted = "step_subworkflow_completed",
         StepTransformCompleted = "step_transform_completed",
         StepOutputInvalid = "step_output_invalid",
         StepProgress = "step_progress",

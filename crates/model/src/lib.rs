@@ -9,6 +9,7 @@ pub mod admission;
 pub mod api_key;
 pub mod approval;
 pub mod budget;
+pub mod child;
 pub mod contention;
 pub mod dead_letter;
 pub mod dispatch_policy;

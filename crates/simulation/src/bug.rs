@@ -69,10 +69,20 @@ pub enum Bug {
     JobReservedTwice,
     /// What a lost worker may have spent is free again.
     LostWorkerReleased,
+    /// A child takes a slot of its tenant.
+    ChildTakesSlot,
+    /// A child counts in a group in which a run above it counts.
+    GroupAboveCounted,
+    /// The commit that gives up a child does not cancel it.
+    CancelForgetsChildren,
+    /// The commit that ends a child does not post its end.
+    ChildEndNotDelivered,
+    /// A child that is given up before its start is started.
+    GivenUpChildStarts,
 }
 
 impl Bug {
-    pub const ALL: [Self; 33] = [
+    pub const ALL: [Self; 38] = [
         Self::CapBeforeWrite,
         Self::KeyBeforeRun,
         Self::FenceNotCompared,
@@ -106,6 +116,11 @@ impl Bug {
         Self::UnclaimedPermitLeaked,
         Self::JobReservedTwice,
         Self::LostWorkerReleased,
+        Self::ChildTakesSlot,
+        Self::GroupAboveCounted,
+        Self::CancelForgetsChildren,
+        Self::ChildEndNotDelivered,
+        Self::GivenUpChildStarts,
     ];
 
     pub fn name(self) -> &'static str {
@@ -143,6 +158,11 @@ impl Bug {
             Self::UnclaimedPermitLeaked => "unclaimed-permit-leaked",
             Self::JobReservedTwice => "job-reserved-twice",
             Self::LostWorkerReleased => "lost-worker-released",
+            Self::ChildTakesSlot => "child-takes-slot",
+            Self::GroupAboveCounted => "group-above-counted",
+            Self::CancelForgetsChildren => "cancel-forgets-children",
+            Self::ChildEndNotDelivered => "child-end-not-delivered",
+            Self::GivenUpChildStarts => "given-up-child-starts",
         }
     }
 

@@ -20,6 +20,7 @@ pub(crate) enum Actor {
     Limits,
     LimitClient(usize),
     Spender(usize),
+    Children,
 }
 
 pub(crate) struct Dice {
@@ -42,6 +43,7 @@ impl Actor {
             Self::Limits => (10, 0),
             Self::LimitClient(number) => (11, number as u64),
             Self::Spender(number) => (12, number as u64),
+            Self::Children => (13, 0),
         };
         scatter(scatter(seed) ^ scatter(kind * 1_000_000 + number))
     }

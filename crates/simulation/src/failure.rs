@@ -59,6 +59,12 @@ pub enum Invariant {
     NoStartableWaits,
     /// A slot of a fair queue goes to the group that has used the least, and each is charged what its runs have used.
     SharesAreFair,
+    /// A child takes no slot of its tenant, and none of a group in which a run above it counts.
+    ChildInItsRootsSlot,
+    /// A live child has a step that waits for it, or is cancelled.
+    ChildIsWanted,
+    /// The end of a child reaches the step that waits for it.
+    ChildEndArrives,
     /// A lock, and a slot, goes to the first waiter.
     LineIsKept,
     /// A waiter gets its lock, once faults have stopped.

@@ -16,6 +16,7 @@ mod log;
 mod operators;
 mod planted;
 mod planted_budgets;
+mod planted_children;
 mod planted_limits;
 mod scenario;
 mod spenders;

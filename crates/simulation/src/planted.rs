@@ -15,11 +15,12 @@ use interlock_model::job::{EndCause, Job, JobLease};
 use interlock_model::tenant::Tenant;
 use serde::Serialize;
 
-use crate::Bug;
 use crate::checker::Write;
 use crate::planted_budgets::{forget_unsettled, reopen_permits, spoil as spoil_budgets, without_expiry};
+use crate::planted_children::{START, hide_groups_above};
 use crate::planted_limits::{Misled, spoil};
 use crate::tables::{WatchedTables, changes};
+use crate::{Bug, planted_children};
 
 /// The gap between the two steps of what should have been one.
 const GAP: Duration = Duration::from_millis(3);
@@ -265,13 +266,18 @@ impl Executor for PlantedTables {
             (Some(Bug::ExpiredPermitForgotten), EXPIRE) => {
                 self.tables.write(action, move |view, now| forget_unsettled(decide(view, now)?)).await
             }
+            (Some(Bug::GroupAboveCounted), START) => {
+                let lying = move |view: &dyn View, now| decide(&Lying { view, lie: &hide_groups_above }, now);
+                self.tables.write(action, lying).await
+            }
             (Some(bug), _) => {
                 let decide = move |view: &dyn View, now| {
                     let decided = match Misled::by(bug, action, view) {
                         Some(misled) => decide(&misled, now)?,
                         None => decide(view, now)?,
                     };
-                    spoil_budgets(bug, action, spoil(bug, action, decided))
+                    let spoiled = spoil_budgets(bug, action, spoil(bug, action, decided));
+                    Ok(planted_children::spoil(bug, action, spoiled?))
                 };
                 self.tables.write(action, decide).await
             }

@@ -7,7 +7,9 @@ use interlock_backend::faulty::Faults;
 use interlock_control::Settings;
 use interlock_model::contention::{AdmissionStrategy, RunStrategy, Scope, Tuning};
 use interlock_model::limit::Limits;
-use interlock_model::limit::document::{LimitDocument, OnFull, QueueDocument, QueueOrder, RateDocument};
+use interlock_model::limit::document::{
+    AppliesTo, CountedRuns, LimitDocument, OnFull, QueueDocument, QueueOrder, RateDocument,
+};
 use interlock_model::lock::{Inventory, Timings};
 use interlock_model::retry::RetryPolicy;
 use interlock_model::time::millis;
@@ -50,6 +52,8 @@ pub(crate) struct TenantPlan {
     /// By name.
     pub named_limits: Vec<(LimitName, LimitDocument)>,
     pub workflows: Vec<WorkflowId>,
+    /// Those that only steps start.
+    pub nested: Vec<WorkflowId>,
 }
 
 impl Scenario {
@@ -58,6 +62,7 @@ impl Scenario {
         let mut tenants: Vec<TenantPlan> =
             (1..=dice.weighted(2, &[(25, 3)], 100)).map(|n| tenant(n, &mut dice)).collect();
         let operators = named_limits(seed, &mut tenants);
+        nest(seed, &mut tenants);
         let run_strategies = run_strategies(seed);
         let is_crowded = run_strategies.contains(&RunStrategy::Lock);
         if is_crowded {
@@ -133,7 +138,7 @@ fn tenant(number: u32, dice: &mut Dice) -> TenantPlan {
         }
     }
     let limits = Limits { runs_max, key_retention, ..Limits::default() };
-    TenantPlan { id, limits, named_limits: Vec::new(), workflows }
+    TenantPlan { id, limits, named_limits: Vec::new(), workflows, nested: Vec::new() }
 }
 
 /// In a part of the seeds, tenants queue at their caps and have named limits. Returns how many operators change those.
@@ -157,6 +162,43 @@ fn named_limits(seed: u64, tenants: &mut [TenantPlan]) -> usize {
         }
     }
     dice.weighted(1, &[(30, 2), (20, 0)], 100)
+}
+
+/// In a part of the seeds, runs have children, and some limits count them.
+fn nest(seed: u64, tenants: &mut [TenantPlan]) {
+    let mut dice = Dice::of(Actor::Children, seed);
+    if !dice.percent(30) {
+        return;
+    }
+    for tenant in tenants {
+        tenant.workflows.push(name(workflows::NEST));
+        tenant.nested = workflows::NESTED.map(name).into();
+        for (_, limit) in &mut tenant.named_limits {
+            if limit.queue.is_some() && dice.percent(60) {
+                limit.count = CountedRuns::All;
+            }
+        }
+        for number in 0..dice.between(0, 2) {
+            let name = format!("n{number}").parse().expect("a letter and a digit make a name");
+            tenant.named_limits.push((name, limit_of_children(&mut dice)));
+        }
+    }
+}
+
+/// A limit that counts some of the children.
+fn limit_of_children(dice: &mut Dice) -> LimitDocument {
+    let policies = [OnFull::Queue, OnFull::Queue, OnFull::Reject, OnFull::Join];
+    let counted = dice.pick(&workflows::NESTED).copied().unwrap_or_default();
+    let (max, max_wait_sec) = (Some(dice.between(1, 5)), Some(dice.between(1, 15)));
+    LimitDocument {
+        applies_to: Some(AppliesTo { workflows: vec![counted.to_owned()] }),
+        key: dice.percent(30).then(|| "input.number".to_owned()),
+        max_runs: Some(dice.between(1, 2)),
+        on_full: dice.pick(&policies).copied().unwrap_or_default(),
+        queue: Some(QueueDocument { max, max_wait_sec, ..QueueDocument::default() }),
+        count: CountedRuns::All,
+        ..LimitDocument::default()
+    }
 }
 
 /// A limit of any kind: often full, and no run waits for long.
@@ -187,6 +229,7 @@ pub(crate) fn limit_document(dice: &mut Dice) -> LimitDocument {
         rate,
         on_full,
         queue: waits.then_some(queue),
+        count: CountedRuns::Root,
     }
 }
 

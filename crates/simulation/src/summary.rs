@@ -40,6 +40,12 @@ counted! {
     queued,
     /// Queued runs that got their slots.
     runs_granted,
+    /// Children that were started, that waited for limits first, and that were refused.
+    children_started,
+    children_queued,
+    children_refused,
+    /// Children that a turn cancelled, or did not want started any more.
+    children_given_up,
     /// Answered with a run that existed.
     joined,
     /// Refused by a named limit, or by a full queue.

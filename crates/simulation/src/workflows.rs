@@ -12,6 +12,12 @@ pub(crate) const NAMES: [&str; 11] =
 /// Started where results contend for their run.
 pub(crate) const CROWD: &str = "crowd";
 
+/// Started as a run by a client in some scenarios. Its children start others, to the third depth.
+pub(crate) const NEST: &str = "nest";
+
+/// What it starts, directly or not.
+pub(crate) const NESTED: [&str; 3] = ["middle", "inner", "leaf"];
+
 /// The document of this name.
 pub(crate) fn document(name: &str) -> WorkflowDocument {
     let (timeout, steps) = match name {
@@ -26,6 +32,9 @@ pub(crate) fn document(name: &str) -> WorkflowDocument {
         "route" => (None, route()),
         "funded" => (None, funded()),
         CROWD => (None, crowd()),
+        NEST => (None, nest()),
+        "middle" => (None, middle()),
+        "inner" => (Some(12), inner()),
         _ => (None, json!({"only": {"type": "worker", "topic": TOPIC}})),
     };
     let written = json!({"id": name, "name": name, "timeout_sec": timeout, "steps": steps});
@@ -119,6 +128,41 @@ fn funded() -> Value {
             "depends_on": ["think"], "on_error": "regret"},
         "stop": {"type": "worker", "topic": TOPIC},
         "regret": {"type": "notify", "input": {"text": "out of money"}},
+    })
+}
+
+/// Children of two kinds, one of which does not exist.
+fn nest() -> Value {
+    let mapping = json!({"number": "${index}", "items": "${input.items}"});
+    let each = json!({"workflow_id": "middle", "input_mapping": mapping});
+    json!({
+        "first": {"type": "worker", "topic": TOPIC, "condition": "input.number > 1"},
+        "each": {
+            "type": "subworkflow", "for_each": "input.items", "max_parallel": 2, "input": each, "depends_on": ["first"],
+        },
+        "ghost": {
+            "type": "subworkflow", "input": {"workflow_id": "ghost"}, "condition": "input.number == 1",
+            "on_error": "sorry",
+        },
+        "sorry": {"type": "notify", "input": {"text": "there is none"}},
+        "sum": {"type": "transform", "input": {"done": "${size(steps.each.output)}"}, "depends_on": ["each"]},
+    })
+}
+
+fn middle() -> Value {
+    let retry = json!({"max_retries": 1, "initial_backoff_sec": 0.1, "multiplier": 1, "max_backoff_sec": 1});
+    json!({
+        "ask": {"type": "approval", "condition": "input.number == 2", "timeout_sec": 6},
+        "sub": {"type": "subworkflow", "input": {"workflow_id": "inner"}, "retry": retry, "depends_on": ["ask"]},
+        "quick": {"type": "subworkflow", "input": {"workflow_id": "leaf"}, "timeout_sec": 3, "on_error": "late"},
+        "late": {"type": "transform", "input": {"late": true}},
+    })
+}
+
+fn inner() -> Value {
+    json!({
+        "sub": {"type": "subworkflow", "input": {"workflow_id": "leaf"}},
+        "end": {"type": "transform", "input": {"leaf": "${steps.sub.output}"}, "depends_on": ["sub"]},
     })
 }
 

@@ -160,7 +160,7 @@ impl World {
                 let tenant = tenant.id.clone();
                 setup.call(SaveBudget { tenant, name, document, expected: None }).await?;
             }
-            for workflow in &tenant.workflows {
+            for workflow in tenant.workflows.iter().chain(&tenant.nested) {
                 let (tenant, id) = (tenant.id.clone(), workflow.clone());
                 let document = workflows::document(id.as_str());
                 setup.call(SaveWorkflow { tenant, id, document }).await?;

@@ -180,6 +180,31 @@ fn a_lost_worker_whose_reservation_is_released_is_caught() {
 }
 
 #[test]
+fn a_child_that_takes_a_slot_is_caught() {
+    assert_eq!(first_failure(Bug::ChildTakesSlot).invariant, Invariant::ChildInItsRootsSlot);
+}
+
+#[test]
+fn a_child_that_counts_in_a_group_of_a_run_above_it_is_caught() {
+    assert_eq!(first_failure(Bug::GroupAboveCounted).invariant, Invariant::ChildInItsRootsSlot);
+}
+
+#[test]
+fn a_cancel_that_forgets_children_is_caught() {
+    assert_eq!(first_failure(Bug::CancelForgetsChildren).invariant, Invariant::ChildIsWanted);
+}
+
+#[test]
+fn an_end_of_a_child_that_is_not_delivered_is_caught() {
+    assert_eq!(first_failure(Bug::ChildEndNotDelivered).invariant, Invariant::ChildEndArrives);
+}
+
+#[test]
+fn a_child_that_starts_though_it_is_given_up_is_caught() {
+    assert_eq!(first_failure(Bug::GivenUpChildStarts).invariant, Invariant::ChildIsWanted);
+}
+
+#[test]
 fn a_failure_is_one_line_that_replays_it() {
     let failure = first_failure(Bug::SlotFreedTwice);
     let line = failure.to_string();

@@ -9,13 +9,17 @@ const SEEDS: u64 = 2_000;
 const THREADS: usize = 2;
 
 /// What must have happened over all seeds for "no seed failed" to mean anything: about half of what is usual.
-const OFTEN_ENOUGH: [(&str, u64); 63] = [
+const OFTEN_ENOUGH: [(&str, u64); 67] = [
     ("calls", 150_000),
     ("simulated_ms", 10_000_000),
     ("admitted", 4_000),
     ("refused", 5_000),
     ("queued", 600),
     ("runs_granted", 340),
+    ("children_started", 2_000),
+    ("children_queued", 150),
+    ("children_refused", 90),
+    ("children_given_up", 300),
     ("joined", 70),
     ("limits_reached", 850),
     ("limits_changed", 2_000),

@@ -53,6 +53,7 @@ pub(crate) const CONTROL: ModuleGraph = ModuleGraph {
                 "admission",
                 "api_keys",
                 "budgets",
+                "children",
                 "dead_letters",
                 "documents",
                 "engine",

@@ -19,6 +19,20 @@ local function pass_slots_on(run, claims, waiting)
   return grant_freed_slots({ 'tenant-runs:' })
 end
 
+-- Most turns do nothing about children.
+local function settle_children(run)
+  -- needs: children
+  for _, new in ipairs(call.children_started or {}) do
+    want_child(run, new)
+  end
+  for _, child in ipairs(call.children_cancelled or {}) do
+    give_up_child(run, child, call.cancel)
+  end
+  if call.report then
+    report_child(call.report.parent, run, call.report.event)
+  end
+end
+
 local run, fence, version = call.run, call.fence, call.version
 local hash = key('wf:run', run)
 local version_before, fence_before, status_before, due_before, inbox_base, lease, quarantined_at, claims, waiting =
@@ -55,6 +69,9 @@ for _, new in ipairs(call.approvals_opened) do
 end
 for _, job in ipairs(call.approvals_withdrawn) do
   withdraw_approval(job)
+end
+if call.children_started or call.children_cancelled or call.report then
+  settle_children(run)
 end
 add_dead_letters(call.dead_letters, call.dead_letters_max)
 

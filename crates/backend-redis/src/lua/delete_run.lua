@@ -1,4 +1,4 @@
--- needs: run_lock, quarantine, slots, jobs, job_rows
+-- needs: run_lock, quarantine, slots, jobs, job_rows, children
 -- Removes a run with everything of it but its idempotency key. A live one ends in the same step.
 local run = call.run
 local hash = key('wf:run', run)
@@ -7,6 +7,14 @@ if redis.call('EXISTS', hash) == 0 then
     return answer(redis.call('SMEMBERS', key('wf:run:jobs:deleted', run)))
   end
   return missing()
+end
+for _, child in ipairs(redis.call('SMEMBERS', key('wf:run:children', run))) do
+  give_up_child(run, child, call.cancel)
+end
+local found = read_fields(hash, 'parent', 'parent_step', 'status')
+if found.parent and not final[found.status] then
+  report_child(found.parent, run, '{"child":{"step":"' .. found.parent_step .. '","child":"' .. run .. '","outcome":'
+    .. call.deleted .. '}}')
 end
 release_slots(run, unpack(redis.call('HMGET', hash, 'claims', 'waiting')))
 -- A start whose reply was lost must not bring the run back.
@@ -33,7 +41,7 @@ for _, approval in ipairs(redis.call('SMEMBERS', key('wf:run:approvals', run))) 
   remove_approval(approval)
 end
 redis.call('UNLINK', hash, key('wf:start', run), key('wf:steps', run), key('wf:inbox', run),
-  key('wf:timeline', run), key('wf:run:approvals', run))
+  key('wf:timeline', run), key('wf:run:approvals', run), key('wf:run:children', run))
 if #jobs > 0 then
   -- For a caller whose answer was lost, and who must still remove what these jobs left elsewhere.
   redis.call('RENAME', key('wf:run:jobs', run), key('wf:run:jobs:deleted', run))

@@ -1,4 +1,4 @@
--- What each tenant has to do now: its ready runs, its first timers, lease, deferred result, held job and budget.
+-- What each tenant has to do now: its ready runs, its first timers, lease, deferred result, held job, budget and child.
 -- A tenant whose data is damaged has nothing to do, and does not keep the others from theirs.
 local function first(name)
   local found = redis.pcall('ZRANGE', key(name), 0, 0, 'WITHSCORES')
@@ -15,6 +15,6 @@ for index, tenant in ipairs(call.tags) do
   tag = tenant
   tenants[index] = { is_ready = is_ready(), timer = first('wf:timers'), limit_timer = first('wf:limit:timers'),
     lease = first('wf:leases'), deferred = first('wf:put_off'), held = first('wf:held'),
-    budget = first('wf:budgets:due') }
+    budget = first('wf:budgets:due'), child = first('wf:children:due') }
 end
 return answer({ now = now, tenants = tenants })

@@ -22,7 +22,8 @@ for _, run in ipairs(runs) do
   local status = status_of(run)
   if type(status) == 'table' then
     found = found + 1
-  elseif status and not final[status] and status ~= 'queued' and redis.call('SADD', active, run) == 1 then
+  elseif status and not final[status] and status ~= 'queued' and not redis.call('HGET', key('wf:run', run), 'parent')
+    and redis.call('SADD', active, run) == 1 then
     found, repaired = found + 1, repaired + 1
   end
 end

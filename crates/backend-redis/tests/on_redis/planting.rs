@@ -65,6 +65,9 @@ impl Soil {
             | Invariant::QueuedRunInNoQueue
             | Invariant::LimitQueueEntryWithoutRun
             | Invariant::StartableRunWaits => self.of_limits(fault, fixture).await,
+            Invariant::ChildWithoutStep | Invariant::StepWithoutChild | Invariant::ChildStartNotDue => {
+                self.of_children(fault, fixture).await
+            }
             Invariant::SlotWithoutRun
             | Invariant::RunWithoutSlot
             | Invariant::KeyWithoutRun
@@ -120,6 +123,26 @@ impl Soil {
                 let until = (fixture.now - AN_HOUR).as_millis();
                 self.run(&format!("SET {name}"), &format!("{front}\"until\":{until}}}}}")).await;
                 format!("{}/{}", fixture.workflow, fixture.reserved)
+            }
+        }
+    }
+
+    async fn of_children(&self, fault: Invariant, fixture: &Fixture) -> String {
+        let (parent, child, wanted) = (fixture.parent, fixture.child, fixture.wanted);
+        match fault {
+            Invariant::ChildWithoutStep => {
+                let children = self.row("wf:run:children", &parent.to_string());
+                self.run(&format!("SREM {children} {child}"), "").await;
+                child.to_string()
+            }
+            Invariant::ChildStartNotDue => {
+                self.run(&format!("ZREM {} {wanted}", self.key("wf:children:due")), "").await;
+                wanted.to_string()
+            }
+            _ => {
+                self.run(&format!("HDEL {} {wanted}", self.key("wf:children")), "").await;
+                self.run(&format!("ZREM {} {wanted}", self.key("wf:children:due")), "").await;
+                format!("{parent}/{wanted}")
             }
         }
     }

@@ -5,6 +5,7 @@
 pub mod admission;
 pub mod approvals;
 pub mod budgets;
+pub mod children;
 pub(crate) mod clocks;
 pub mod dead_letters;
 pub mod deferred_results;

@@ -314,7 +314,7 @@ pub async fn runs_are_listed_newest_first_page_by_page(subject: &mut dyn Subject
         }
     }
     assert_eq!(listed, runs);
-    let failed = RunFilter { status: Some(RunStatus::Failed), workflow: None };
+    let failed = RunFilter { status: Some(RunStatus::Failed), ..RunFilter::default() };
     let page = scene
         .store
         .call(ListRuns {
@@ -325,7 +325,7 @@ pub async fn runs_are_listed_newest_first_page_by_page(subject: &mut dyn Subject
         .await
         .unwrap();
     assert_eq!(page.items.iter().map(|run| run.start.run).collect::<Vec<_>>(), [runs[3]]);
-    let other = RunFilter { status: None, workflow: Some(super::scene::name("other")) };
+    let other = RunFilter { workflow: Some(super::scene::name("other")), ..RunFilter::default() };
     let page = scene
         .store
         .call(ListRuns {

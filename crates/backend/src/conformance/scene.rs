@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use interlock_model::admission::{FirstTurn, IdempotentIntent, RunRequest, StartOutcome, StartPlan};
 use interlock_model::approval::{Approval, ApprovalState};
+use interlock_model::child::ChildEffects;
 use interlock_model::dead_letter::{DeadLetter, LetterCode};
 use interlock_model::fingerprint::Fingerprint;
 use interlock_model::job::{JobOutcome, NewJob};
@@ -282,6 +283,7 @@ pub(super) fn idle(taken: &AcquiredRun) -> Commit {
         approvals_opened: Vec::new(),
         approvals_withdrawn: Vec::new(),
         buried: Vec::new(),
+        children: ChildEffects::default(),
         dead_letters_max: LETTERS_MAX,
         continues: false,
     }

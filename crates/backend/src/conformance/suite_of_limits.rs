@@ -64,6 +64,22 @@ macro_rules! rules_of_limits {
                 nothing_is_lost_when_a_queue_becomes_fair_and_back,
                 fair_queues_survive_a_reopening,
             }
+            children::{
+                a_child_is_started_once_in_the_slot_of_its_root,
+                a_child_is_not_started_by_an_old_definition_or_old_limits,
+                a_child_that_is_not_settled_is_due_again,
+                the_commit_that_ends_a_child_posts_its_end_to_its_parent,
+                a_child_that_is_given_up_is_not_started_or_cancelled_in_each_state,
+                the_run_that_ends_gives_up_its_children,
+                a_refused_child_is_reported_once,
+                a_limit_that_counts_all_runs_counts_children,
+                a_group_in_which_a_run_above_counts_is_ignored,
+                a_full_limit_that_rejects_leaves_a_child_as_it_is,
+                a_child_waits_where_other_starts_would_join_or_replace,
+                a_deleted_child_is_reported_and_the_children_of_a_deleted_run_are_given_up,
+                a_child_without_a_slot_is_no_drift,
+                children_survive_a_reopening,
+            }
             quotas::{
                 a_tenant_uses_a_bounded_number_of_workflow_ids,
                 a_workflow_has_a_bounded_number_of_versions,

@@ -33,6 +33,7 @@ decide!(Commit, |verb, draft| {
     for job in &verb.approvals_withdrawn {
         draft.withdraw_approval(job)?;
     }
+    draft.settle_children(run, &verb.children)?;
     draft.add_dead_letters(&verb.buried, verb.dead_letters_max)?;
     move_timer(draft, &before, &verb.head, run);
     let (was_waiting, is_waiting) =

@@ -1,9 +1,10 @@
 //! A decision about one tenant, in the making.
 
+use std::collections::BTreeMap;
 use std::fmt::Display;
 
 use interlock_model::tenant::Tenant;
-use interlock_model::{Fence, TenantId, Timestamp};
+use interlock_model::{Fence, RunId, TenantId, Timestamp};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -45,6 +46,8 @@ pub(super) struct Draft<'a> {
     pub(super) changes: Changes,
     pub(super) groups: slots::LoadedGroups,
     pub(super) overlay: slots::Overlay,
+    /// The number of the last event in each inbox that something was posted to.
+    pub(super) posted: BTreeMap<RunId, u64>,
     /// Runs that got their slots so far.
     pub(super) granted: u32,
     /// Queued runs that were looked at for it.
@@ -70,6 +73,7 @@ impl<'a> Draft<'a> {
             changes: Changes::default(),
             groups: slots::LoadedGroups::default(),
             overlay: slots::Overlay::default(),
+            posted: BTreeMap::new(),
             granted: 0,
             grant_steps: 0,
             reordered: 0,

@@ -12,13 +12,16 @@ use crate::StoreError;
 pub(super) const DRAIN_MAX: usize = 1_000;
 
 impl Draft<'_> {
-    /// Puts `events` behind what waits already and marks the run as ready. It reads where the inbox ends, and does not see
-    /// another post of the same decision: post once per run.
+    /// Puts `events` behind what waits already and marks the run as ready.
     pub(super) fn post(&mut self, run: RunId, events: &[InboxEvent]) -> Result<(), StoreError> {
-        let last = last_number(self.view, Table::Inbox, &rows::of_run(self.id, run))?;
+        let last = match self.posted.get(&run) {
+            Some(last) => *last,
+            None => last_number(self.view, Table::Inbox, &rows::of_run(self.id, run))?,
+        };
         for (number, event) in (last + 1..).zip(events) {
             self.put(Table::Inbox, rows::numbered(self.id, run, number), event);
         }
+        self.posted.insert(run, last + events.len() as u64);
         self.mark(Table::Ready, rows::run(self.id, run));
         Ok(())
     }

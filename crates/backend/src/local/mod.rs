@@ -8,6 +8,7 @@ mod admission;
 mod api_keys;
 mod approvals;
 mod budgets;
+mod children;
 mod claim;
 mod commit;
 mod dead_letters;

@@ -3,6 +3,7 @@
 use interlock_model::admission::KeyRecord;
 use interlock_model::dispatch_policy::HoldReason;
 use interlock_model::job::{Job, JobLease, OpenJob};
+use interlock_model::limit::place::RunSlots;
 use interlock_model::run::{Head, RunStatus};
 use interlock_model::{JobId, RunId, Timestamp};
 
@@ -112,7 +113,8 @@ fn give_missing_slots(draft: &mut Draft<'_>, runs: &[Row], found: &mut SlotDrift
             found.found += 1;
             continue;
         };
-        let needs_slot = !head.status.is_final() && head.status != RunStatus::Queued;
+        let needs_slot =
+            !head.status.is_final() && head.status != RunStatus::Queued && !is_child(draft, &row.key)?;
         if needs_slot && !draft.has(Table::Active, &row.key)? {
             draft.mark(Table::Active, row.key.clone());
             found.found += 1;
@@ -121,6 +123,11 @@ fn give_missing_slots(draft: &mut Draft<'_>, runs: &[Row], found: &mut SlotDrift
         }
     }
     Ok(given)
+}
+
+/// Whether the run runs in the slot of its root.
+fn is_child(draft: &Draft<'_>, key: &str) -> Result<bool, StoreError> {
+    Ok(draft.read::<RunSlots>(Table::RunSlots, key)?.is_some_and(|slots| slots.parent.is_some()))
 }
 
 decide!(Retire, |verb, draft| {

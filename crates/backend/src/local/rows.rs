@@ -74,6 +74,11 @@ pub(super) fn of_run(tenant: &TenantId, run: RunId) -> String {
     format!("{tenant}/{run}/")
 }
 
+/// A run that a step of another one waits for.
+pub(super) fn child(tenant: &TenantId, parent: RunId, child: RunId) -> String {
+    format!("{tenant}/{parent}/{child}")
+}
+
 pub(super) fn limit(tenant: &TenantId, limit: &LimitName) -> String {
     format!("{tenant}/{limit}")
 }

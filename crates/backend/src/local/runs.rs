@@ -12,7 +12,7 @@ use super::tables::{Pick, Table, newest_page, parse, read, scan_prefix};
 use super::{inbox, rows};
 use crate::StoreError;
 use crate::reconcile::LOOKED_AT_MAX;
-use crate::runs::{CancelOutcome, RunSummary};
+use crate::runs::{CancelOutcome, RunFilter, RunSummary};
 use crate::verbs::{DeleteRun, ListActiveRuns, ListRuns, ReadRun, RequestCancel};
 
 decide!(RequestCancel, |verb, draft| {
@@ -21,13 +21,19 @@ decide!(RequestCancel, |verb, draft| {
         return Ok(CancelOutcome::AlreadyEnded);
     }
     let cancel = InboxEvent::Cancel { by: verb.by.clone() };
-    if !draft.cancel_quarantined(verb.run, &cancel)? && !draft.awaits_cancel(verb.run)? {
-        draft.post(verb.run, &[cancel])?;
-    }
+    draft.request_cancel(verb.run, &cancel)?;
     Ok(CancelOutcome::Posted)
 });
 
 impl Draft<'_> {
+    /// Puts a request to cancel into the inbox of a live run.
+    pub(super) fn request_cancel(&mut self, run: RunId, cancel: &InboxEvent) -> Result<(), StoreError> {
+        if !self.cancel_quarantined(run, cancel)? && !self.awaits_cancel(run)? {
+            self.post(run, std::slice::from_ref(cancel))?;
+        }
+        Ok(())
+    }
+
     /// Whether the last thing in the run's inbox is a request to cancel: one that waits is enough.
     fn awaits_cancel(&self, run: RunId) -> Result<bool, StoreError> {
         let last = scan_prefix(self.view, Table::Inbox, &rows::of_run(self.id, run), Pick::Last(1))?;
@@ -40,6 +46,10 @@ decide!(DeleteRun, |verb, draft| {
     let (id, run) = (&verb.tenant, verb.run);
     let key = rows::run(id, run);
     let head: Head = draft.require(Table::Heads, &key, ("run", &run))?;
+    draft.give_up_children(run)?;
+    if !head.status.is_final() {
+        draft.report_deleted(run)?;
+    }
     draft.release_slots(run)?;
     for table in [Table::Starts, Table::Heads, Table::Ready, Table::RunLeases] {
         draft.delete(table, key.clone());
@@ -112,8 +122,11 @@ look!(ListRuns, |verb, view| {
             return Ok(None);
         }
         let start: Option<Start> = read(view, Table::Starts, &row.key)?;
-        let is_shown =
-            |start: &Start| verb.filter.workflow.as_ref().is_none_or(|workflow| *workflow == start.workflow);
+        let RunFilter { workflow, parent, .. } = &verb.filter;
+        let is_shown = |start: &Start| {
+            workflow.as_ref().is_none_or(|workflow| *workflow == start.workflow)
+                && parent.is_none_or(|parent| start.parent.as_ref().is_some_and(|link| link.run == parent))
+        };
         Ok(start.filter(is_shown).map(|start| RunSummary { start, head }))
     })
 });

@@ -16,6 +16,7 @@ use interlock_model::step::StepRun;
 use interlock_model::tenant::Tenant;
 use interlock_model::{JobId, PermitId, RunId, StepKey};
 
+use super::children::ChildStart;
 use super::deliveries::DeferredRow;
 use super::inspection::damage::{RowCheck, key, row, value};
 use super::jobs::ProgressRow;
@@ -128,6 +129,12 @@ tables! {
     Held = "held": Some(row::<JobId, Hold>),
     /// `tenant/time/job` for each of them that does not wait for an approval, by when it is due.
     HeldDue = "held_due": Some(key::<JobId>),
+    /// `tenant/run/child` for each child that a step of the run waits for.
+    Children = "children": Some(key::<RunId>),
+    /// `tenant/child` → a child that is to be started.
+    ChildStarts = "child_starts": Some(row::<RunId, ChildStart>),
+    /// `tenant/time/child` for each of them, by when it is due.
+    ChildrenDue = "children_due": Some(key::<RunId>),
     /// `tenant/rule` → how many jobs a rule of the dispatch policy has released in its period.
     Throttles = "throttles": None,
     /// `tenant/job` → the approval.

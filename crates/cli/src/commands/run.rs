@@ -7,7 +7,7 @@ use interlock_api::runs::{
 };
 use interlock_model::limit::document::Labels;
 use interlock_model::run::RunStatus;
-use interlock_model::{StepId, WorkflowId};
+use interlock_model::{RunId, StepId, WorkflowId};
 use serde_json::{Value, json};
 
 use super::{Session, watch};
@@ -109,6 +109,9 @@ pub(crate) struct RunListFlags {
     /// Only runs of this workflow
     #[arg(long, value_name = "WORKFLOW")]
     workflow: Option<WorkflowId>,
+    /// Only runs that steps of this run have started
+    #[arg(long, value_name = "RUN")]
+    parent: Option<RunId>,
     #[command(flatten)]
     listing: ListFlags,
 }
@@ -141,9 +144,10 @@ pub(super) async fn run(command: RunCommand, session: &Session) -> Result<Exit> 
             show_started(&started, session)?;
         }
         RunCommand::Get(IdArgument { id }) => output.result(&client.run(&id).await?, describe)?,
-        RunCommand::List(RunListFlags { status, workflow, listing }) => {
-            let fetch =
-                async |page| client.runs(&RunQuery { status, workflow_id: workflow.clone(), page }).await;
+        RunCommand::List(RunListFlags { status, workflow, parent, listing }) => {
+            let fetch = async |page| {
+                client.runs(&RunQuery { status, workflow_id: workflow.clone(), parent, page }).await
+            };
             session.list(listing, &COLUMNS, fetch).await?;
         }
         RunCommand::Watch(IdArgument { id }) => return watch::run(&id, session).await,
@@ -211,6 +215,11 @@ fn describe(run: &RunView) -> String {
         ("created", Some(summary.created_at.to_string())),
         ("started", summary.started_at.as_ref().map(ToString::to_string)),
         ("ended", summary.completed_at.as_ref().map(ToString::to_string)),
+        (
+            "parent",
+            summary.parent.as_ref().map(|parent| format!("step {} of run {}", parent.step, parent.run_id)),
+        ),
+        ("root", summary.parent.as_ref().map(|_| summary.root.to_string())),
         ("rerun of", summary.rerun_of.map(|id| id.to_string())),
         ("key", summary.idempotency_key.as_ref().map(ToString::to_string)),
         ("labels", labels(&summary.labels)),
@@ -219,7 +228,7 @@ fn describe(run: &RunView) -> String {
         ("output", run.output.as_ref().map(Value::to_string)),
     ]);
     let steps = run.steps.iter().map(|(id, step)| step_row(id, step));
-    format!("{head}\n\n{}", grid(vec!["STEP", "STATUS", "ATTEMPTS", "ITEMS", "ERROR"], steps))
+    format!("{head}\n\n{}", grid(vec!["STEP", "STATUS", "ATTEMPTS", "ITEMS", "CHILD", "ERROR"], steps))
 }
 
 /// What a start has that says nothing else.
@@ -236,6 +245,7 @@ fn step_row(id: &StepId, step: &StepView) -> Vec<String> {
         step.status.name().to_owned(),
         step.attempts.to_string(),
         or_dash(step.children.as_ref().map(std::collections::BTreeMap::len).as_ref()),
+        or_dash(step.child_run_id.as_ref()),
         or_dash(step.error.as_ref().map(|error| &error.message)),
     ]
 }

@@ -7,6 +7,7 @@ mod bombs;
 mod browsers;
 mod budgets;
 mod caps;
+mod children;
 mod commands;
 mod dashboard;
 mod dead_letters;

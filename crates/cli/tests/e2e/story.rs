@@ -20,10 +20,14 @@ fn steps() -> Value {
         "flaky": {"type": "worker", "topic": "flaky", "depends_on": ["pause"], "retry": retry},
         "broken": {"type": "worker", "topic": "broken", "depends_on": ["flaky"], "on_error": "repair"},
         "repair": {"type": "worker", "topic": "repair", "input": {"why": "${error.message}"}},
+        "child": {
+            "type": "subworkflow", "depends_on": ["pause"],
+            "input": {"workflow_id": "double", "input_mapping": {"n": "${size(input.numbers)}"}},
+        },
         "sum": {
-            "type": "transform", "depends_on": ["each", "broken"],
+            "type": "transform", "depends_on": ["each", "broken", "child"],
             "input": {"count": "${size(steps.each.output)}", "last": "${steps.each.output[999]}",
-                      "repaired": "${steps.repair.output}"},
+                      "repaired": "${steps.repair.output}", "child": "${steps.child.output.n}"},
         },
         "route": {"type": "switch", "depends_on": ["sum"], "condition": "steps.sum.output.count",
                   "input": {"cases": {"1000": "tell", "0": "empty"}}},
@@ -75,6 +79,9 @@ async fn a_workflow_with_every_kind_of_step_ends_as_defined() {
     let folder = tempfile::tempdir().unwrap();
     let server = Server::start(folder.path());
     let caller = server.caller("acme");
+    caller
+        .workflow("double", json!({"n": {"type": "transform", "input": {"double": "${input.n * 2}"}}}))
+        .await;
     caller.workflow("story", steps()).await;
     let numbers: Vec<usize> = (0..ITEMS).collect();
     let run = caller
@@ -108,7 +115,7 @@ async fn a_workflow_with_every_kind_of_step_ends_as_defined() {
         ended["output"],
         json!({"repair": {"because": "it broke"}, "tell": {"message": "Ada is done"}})
     );
-    let sum = json!({"count": 1_000, "last": 998_001, "repaired": {"because": "it broke"}});
+    let sum = json!({"count": 1_000, "last": 998_001, "repaired": {"because": "it broke"}, "child": {"double": 2_000}});
     assert_eq!(ended["steps"]["sum"]["output"], sum);
     assert_eq!(ended["steps"]["flaky"]["attempts"], 3);
     assert_eq!(
@@ -155,6 +162,7 @@ async fn check_timeline(caller: &Caller, run: &str) {
         ("step_failed", "broken"),
         ("step_error_redirect", "broken"),
         ("step_completed", "repair"),
+        ("step_subworkflow_completed", "child"),
         ("step_transform_completed", "sum"),
         ("step_switch_evaluated", "route"),
         ("step_skipped", "empty"),

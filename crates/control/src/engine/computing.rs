@@ -170,6 +170,7 @@ mod tests {
             input: json!({"planted": planted}),
             idempotency_key: None,
             origin: StartedFrom::Request,
+            parent: None,
             labels: BTreeMap::new(),
             priority: StartPriority::default(),
             trace: None,

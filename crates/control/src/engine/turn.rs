@@ -120,10 +120,13 @@ impl Engine {
         if !log.status.is_final() {
             self.cache_steps(id, committed.version, steps);
         }
-        if committed.granted > 0 {
+        if committed.granted > 0 || log.has_posted {
             self.process.wake(Wake::RunReady { tenant: tenant.clone() });
         }
         self.process.announce_jobs(&tenant, log.dispatched.into_iter().map(|(_, topic)| topic));
+        if log.wants_children {
+            self.process.wake(Wake::ChildrenWanted { tenant: tenant.clone() });
+        }
         if log.has_held {
             self.process.wake(Wake::JobsHeld { tenant });
         }
@@ -141,7 +144,7 @@ fn commit_of(
     (fence, version, inbox_end): (Fence, u64, u64),
 ) -> Commit {
     let Advance { run: after, changed, effects, events, continues } = advanced;
-    let Effects { dispatched, revoked, approvals_opened, approvals_withdrawn, buried } = effects;
+    let Effects { dispatched, revoked, approvals_opened, approvals_withdrawn, buried, children } = effects;
     let steps = changed.into_iter().filter_map(|key| after.steps.get(&key).cloned().map(|step| (key, step)));
     Commit {
         tenant,
@@ -158,6 +161,7 @@ fn commit_of(
         approvals_opened,
         approvals_withdrawn,
         buried,
+        children,
         dead_letters_max: u32::MAX,
         continues,
     }

@@ -141,6 +141,9 @@ impl Reconcilers {
         for tenant in due.held {
             self.process.wakeups.queue_held(tenant);
         }
+        for tenant in due.children {
+            self.process.wakeups.queue_wanting(tenant);
+        }
         for tenant in due.ready {
             self.process.wake(Wake::RunReady { tenant });
         }

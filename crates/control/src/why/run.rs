@@ -17,6 +17,16 @@ use super::{CAUSES_MAX, TIMEOUTS_EXPLAINED_MAX, Why, WhyAnswer};
 impl Why {
     /// None: there is no such run.
     pub async fn run(&self, tenant: &TenantId, id: RunId) -> Result<Option<WhyAnswer>, StoreError> {
+        self.why_run(tenant, id, CAUSES_MAX).await
+    }
+
+    /// With at most this many causes: of a child, the first is part of a cause of its parent.
+    async fn why_run(
+        &self,
+        tenant: &TenantId,
+        id: RunId,
+        causes_max: usize,
+    ) -> Result<Option<WhyAnswer>, StoreError> {
         let Some(run) = self.store.call(ReadRun { tenant: tenant.clone(), run: id }).await? else {
             return Ok(None);
         };
@@ -41,7 +51,7 @@ impl Why {
         let mut more = 0;
         for (key, step) in run.steps.iter().filter(|(_, step)| waits(step)) {
             // Each may cost a read; a fan-out of thousands is represented by its first steps.
-            if causes.len() >= CAUSES_MAX {
+            if causes.len() >= causes_max {
                 more += 1;
                 continue;
             }
@@ -98,6 +108,9 @@ impl Why {
         if let Some(at) = step.wake_at {
             return Ok(until(workflow, (key, step), (at, now)));
         }
+        if let Some(child) = step.child.filter(|_| step.child_open) {
+            return self.why_child(tenant, key, child).await;
+        }
         let Some(job) = step.job.as_ref().filter(|_| step.job_open) else {
             return Ok(Cause::new(CauseCode::Ready, format!("step {key} is about to begin")));
         };
@@ -113,6 +126,24 @@ impl Why {
         }
     }
 
+    /// The step waits for a run: what that waits for.
+    async fn why_child(&self, tenant: &TenantId, key: &StepKey, child: RunId) -> Result<Cause, StoreError> {
+        // As deep as runs are nested, which is bounded.
+        let why = Box::pin(self.why_run(tenant, child, 1)).await?;
+        let cause = why.and_then(|why| Some((why.causes.into_iter().next()?, why.state)));
+        Ok(match cause {
+            None => Cause::new(
+                CauseCode::Ready,
+                format!("step {key} waits for child run {child}, which is about to be started"),
+            ),
+            Some((cause, state)) => {
+                let sentence =
+                    format!("step {key} waits for child run {child}, which is {state}: {}", cause.sentence);
+                Cause { sentence, ..cause }
+            }
+        })
+    }
+
     /// What steps that time out now have waited for. Waits that cannot be explained are left out.
     pub(crate) async fn waits_timing_out(
         &self,
@@ -120,7 +151,9 @@ impl Why {
         steps: &BTreeMap<StepKey, StepRun>,
         now: Timestamp,
     ) -> BTreeMap<StepKey, String> {
-        let is_late = |step: &StepRun| step.deadline_at.is_some_and(|at| at <= now) && step.job_open;
+        let is_late = |step: &StepRun| {
+            step.deadline_at.is_some_and(|at| at <= now) && (step.job_open || step.child_open)
+        };
         let mut waits = BTreeMap::new();
         for (key, step) in steps.iter().filter(|(_, step)| is_late(step)).take(TIMEOUTS_EXPLAINED_MAX) {
             if let Ok(cause) = self.why_step(tenant, None, (key, step), now).await {

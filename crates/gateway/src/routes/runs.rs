@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use interlock_api::Code;
-use interlock_api::runs::{FailureView, MoveRequest, QueueEnd, RunQuery, RunSummary, RunView, StepView};
+use interlock_api::runs::{
+    FailureView, MoveRequest, ParentView, QueueEnd, RunQuery, RunSummary, RunView, StepView,
+};
 use interlock_backend::runs::{self, RunFilter};
 use interlock_backend::verbs::{ListRuns, ReadRun, ReadWorkflowVersion};
 use interlock_backend::workflows::WorkflowVersion;
@@ -31,7 +33,8 @@ async fn list(caller: Caller, parameters: Parameters) -> Answer<Page<RunSummary>
     if let Some(workflow) = &workflow {
         caller.may_for(Permission::ReadRuns, workflow)?;
     }
-    let (filter, page) = (RunFilter { status, workflow }, parameters.page()?);
+    let parent = parameters.parsed("parent")?;
+    let (filter, page) = (RunFilter { status, workflow, parent }, parameters.page()?);
     let found = caller.app.store.call(ListRuns { tenant: caller.tenant.clone(), filter, page }).await?;
     Ok(page_of(caller.seen(found, |run| &run.start.workflow), summary))
 }
@@ -145,6 +148,8 @@ fn view(run: Run, definition: Option<&WorkflowVersion>) -> RunView {
 
 fn summary(summary: runs::RunSummary) -> RunSummary {
     let runs::RunSummary { start, head } = summary;
+    let root = start.root();
+    let depth = start.depth();
     RunSummary {
         id: start.run,
         workflow_id: start.workflow,
@@ -158,6 +163,9 @@ fn summary(summary: runs::RunSummary) -> RunSummary {
         updated_at: head.updated_at.into(),
         idempotency_key: start.idempotency_key,
         rerun_of: rerun_of(&start.origin),
+        parent: start.parent.map(|parent| ParentView { run_id: parent.run, step: parent.step }),
+        root,
+        depth,
         labels: start.labels,
         priority: start.priority.into(),
         fence: head.fence.number(),
@@ -191,6 +199,7 @@ fn step_view(step: StepRun) -> StepView {
         status: step.status,
         attempts: step.attempts,
         job_id: step.job,
+        child_run_id: step.child,
         started_at: step.started_at.map(Into::into),
         completed_at: step.completed_at.map(Into::into),
         output: step.output,

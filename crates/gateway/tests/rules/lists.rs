@@ -113,12 +113,14 @@ async fn a_run_shows_every_member_and_every_step() {
     let job = server.claim_one("w").await;
     let view = server.view(&run).await;
     let members = "id workflow_id workflow_version org_id status input context output error steps created_at \
-                   started_at completed_at updated_at idempotency_key rerun_of fence";
+                   started_at completed_at updated_at idempotency_key rerun_of parent root depth fence";
     for member in members.split_whitespace() {
         assert!(view.get(member).is_some(), "{member} in {view}");
     }
     let step = &view["steps"]["build"];
-    for member in "status attempts job_id started_at completed_at output error children".split_whitespace() {
+    for member in
+        "status attempts job_id child_run_id started_at completed_at output error children".split_whitespace()
+    {
         assert!(step.get(member).is_some(), "{member} in {step}");
     }
     assert_eq!((&step["status"], &step["job_id"]), (&json!("running"), &job["job_id"]));

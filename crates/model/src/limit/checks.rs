@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::document::{LimitDocument, OnFull, QueueDocument, QueueOrder};
+use super::document::{CountedRuns, LimitDocument, OnFull, QueueDocument, QueueOrder};
 use super::group::Rate;
 use super::{GroupKey, InvalidGroup, RUNS_MAX_BOUND};
 
@@ -41,7 +41,7 @@ fn within(field: &'static str, number: Option<u32>, most: u32) -> Result<(), Inv
 }
 
 pub(super) fn check_numbers(document: &LimitDocument) -> Result<(), InvalidLimit> {
-    let LimitDocument { max_runs, rate, on_full, queue, .. } = document;
+    let LimitDocument { max_runs, rate, on_full, queue, count, .. } = document;
     require("max_runs", max_runs.is_some() || rate.is_some(), "a limit needs max_runs or rate")?;
     require("max_runs", max_runs.is_none_or(|runs| runs <= RUNS_MAX_BOUND), "use at most 1000000000")?;
     if let Some(rate) = rate {
@@ -58,8 +58,13 @@ pub(super) fn check_numbers(document: &LimitDocument) -> Result<(), InvalidLimit
         !needs_runs || max_runs.is_some_and(|runs| runs > 0),
         format!("{} needs max_runs of at least 1", on_full.name()),
     )?;
-    let waits = !matches!(on_full, OnFull::Reject | OnFull::Join);
+    // A child waits whatever happens to other starts, unless they are rejected; and each run may wait there that another
+    // limit has queued.
+    let waits = !matches!(on_full, OnFull::Reject | OnFull::Join) || *count == CountedRuns::All;
     require("queue", waits || queue.is_none(), format!("{} does not queue: leave it out", on_full.name()))?;
+    let is_bounded = queue.as_ref().is_some_and(|queue| queue.max_wait_sec.is_some());
+    let problem = "a limit that counts children needs it: two runs may wait for each other's children";
+    require("queue.max_wait_sec", *count == CountedRuns::Root || is_bounded, problem)?;
     check_queue(document)
 }
 
@@ -91,11 +96,13 @@ fn check_fair(queue: &QueueDocument) -> Result<(), InvalidLimit> {
 
 /// The document of the built-in limit: the tenant's live runs.
 pub fn check_tenant_runs(document: &LimitDocument) -> Result<(), InvalidLimit> {
-    let LimitDocument { applies_to, key, max_runs, rate, on_full, queue: _ } = document;
+    let LimitDocument { applies_to, key, max_runs, rate, on_full, queue: _, count } = document;
     require("applies_to", applies_to.is_none(), "tenant-runs applies to every workflow")?;
     require("key", key.is_none(), "tenant-runs has one group")?;
     require("rate", rate.is_none(), "tenant-runs has no rate: make a limit of another name")?;
     require("max_runs", max_runs.is_none_or(|runs| runs <= RUNS_MAX_BOUND), "use at most 1000000000")?;
+    let problem = "tenant-runs counts root runs: make a limit of another name";
+    require("count", *count == CountedRuns::Root, problem)?;
     let is_simple = matches!(on_full, OnFull::Reject | OnFull::Queue);
     require("on_full", is_simple, "tenant-runs rejects or queues")?;
     let is_fair = document.queue.as_ref().is_some_and(|queue| queue.order == QueueOrder::Fair);

@@ -39,6 +39,25 @@ crate::named_enum! {
     }
 }
 
+crate::named_enum! {
+    /// Which runs a limit counts.
+    #[derive(Default)]
+    pub enum CountedRuns {
+        /// Those that clients start: a child runs in the slot of its root.
+        #[default]
+        Root = "root",
+        /// Children, too, unless a run above them is in the same group.
+        All = "all",
+    }
+}
+
+impl CountedRuns {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+    fn is_usual(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
 /// A limit as an operator writes it. Unknown fields are rejected.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -63,6 +82,10 @@ pub struct LimitDocument {
     pub on_full: OnFull,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<QueueDocument>,
+    /// With `all`, `queue.max_wait_sec` is required.
+    #[serde(default, skip_serializing_if = "CountedRuns::is_usual")]
+    #[schema(inline)]
+    pub count: CountedRuns,
 }
 
 /// Which workflows a limit applies to.

@@ -103,6 +103,21 @@ pub fn judge(groups: &[RuledGroup], can_join: bool, now: Timestamp) -> Arrival {
     }
 }
 
+/// Decides about a child, by the groups that it counts in and no run above it does. It joins nothing and replaces nothing:
+/// it waits where other starts would.
+pub fn judge_child(groups: &[RuledGroup], now: Timestamp) -> Arrival {
+    let full = groups.iter().enumerate().filter_map(|(at, RuledGroup { rule, group, .. })| {
+        let fullness = group.fullness_for_newcomer(rule, now)?;
+        Some((at, rule.queue.on_full == OnFull::Reject, fullness))
+    });
+    let full: Vec<_> = full.collect();
+    match (full.iter().find(|(_, rejects, _)| *rejects), full.first()) {
+        (Some(&(at, _, fullness)), _) => Arrival::Reject { at, fullness },
+        (None, Some(&(at, _, fullness))) => wait(groups, at, fullness),
+        (None, None) => Arrival::Start,
+    }
+}
+
 /// The group whose oldest live run a start would replace: that of the narrowest full limit that replaces, if that one
 /// replaces live runs and has no slot left.
 pub fn replaces_in(groups: &[RuledGroup], now: Timestamp) -> Option<usize> {
@@ -214,6 +229,14 @@ mod tests {
         let mut paused = one("replace_running", 1, 0);
         paused.rule.is_paused = true;
         assert_eq!(replaces_in(&[paused], NOW), None);
+    }
+
+    #[test]
+    fn a_child_is_rejected_or_waits() {
+        assert_eq!(judge_child(&[one("join", 0, 0)], NOW), Arrival::Start);
+        assert_eq!(at(judge_child(&[one("join", 1, 0), one("replace_running", 1, 0)], NOW)), ("queue", 0));
+        assert_eq!(at(judge_child(&[one("queue", 1, 0), one("reject", 1, 0)], NOW)), ("reject", 1));
+        assert_eq!(at(judge_child(&[one("queue", 1, 2)], NOW)), ("queue_full", 0));
     }
 
     #[test]

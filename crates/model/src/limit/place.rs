@@ -113,11 +113,14 @@ pub struct RunSlots {
     pub fair: Vec<FairClaim>,
     #[serde(default, skip_serializing_if = "ApprovalTime::is_none")]
     pub approvals: ApprovalTime,
+    /// The run whose step waits for this one, which runs in the slot of its root.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<RunId>,
 }
 
 impl RunSlots {
-    /// The group that is charged for it in a queue of this limit. A run that was accepted before the queue was fair belongs
-    /// to the group without a name.
+    /// The group that is charged for it in a queue of this limit. A run that was accepted before the queue was fair, and a
+    /// child, belong to the group without a name.
     pub fn fair_group(&self, limit: &LimitName) -> GroupKey {
         let of_limit = self.fair.iter().find(|claim| claim.limit == *limit);
         of_limit.map(|claim| claim.group.clone()).unwrap_or_default()

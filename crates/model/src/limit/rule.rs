@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::Value as Json;
 
 use super::checks::{InvalidLimit, check_numbers, require};
-use super::document::{LimitDocument, OnFull};
+use super::document::{CountedRuns, LimitDocument, OnFull};
 use super::fair::FairClaim;
 use super::group::{GroupRule, Rate};
 use super::{GroupKey, QUEUE_WAIT_DEFAULT, QUEUED_MAX_DEFAULT, QueueRule, TENANT_RUNS};
@@ -33,6 +33,7 @@ pub struct LimitRule {
     workflows: Option<Vec<WorkflowPattern>>,
     key: Option<Expression>,
     fair_by: Option<Expression>,
+    count: CountedRuns,
 }
 
 /// A workflow id, or a prefix of ids.
@@ -88,7 +89,7 @@ impl LimitRule {
         let key = compile("key", document.key.as_deref())?;
         let fair_by = document.queue.as_ref().and_then(|queue| queue.fair_by.as_deref());
         let fair_by = compile("queue.fair_by", fair_by)?;
-        Ok(Self { name, workflows, key, fair_by })
+        Ok(Self { name, workflows, key, fair_by, count: document.count })
     }
 
     pub fn matches(&self, workflow: &WorkflowId) -> bool {
@@ -132,7 +133,19 @@ impl LimitRule {
 
 /// The groups in which a start counts, the narrowest first.
 pub fn claims(rules: &[LimitRule], facts: &StartFacts<'_>) -> Result<Vec<SlotClaim>, NoGroup> {
-    let mut matching: Vec<&LimitRule> = rules.iter().filter(|rule| rule.matches(facts.workflow)).collect();
+    claims_of(rules.iter(), facts)
+}
+
+/// The same for a child: only limits that count all runs.
+pub fn child_claims(rules: &[LimitRule], facts: &StartFacts<'_>) -> Result<Vec<SlotClaim>, NoGroup> {
+    claims_of(rules.iter().filter(|rule| rule.count == CountedRuns::All), facts)
+}
+
+fn claims_of<'a>(
+    rules: impl Iterator<Item = &'a LimitRule>,
+    facts: &StartFacts<'_>,
+) -> Result<Vec<SlotClaim>, NoGroup> {
+    let mut matching: Vec<&LimitRule> = rules.filter(|rule| rule.matches(facts.workflow)).collect();
     matching.sort_by(|one, other| one.narrowness(other));
     matching.into_iter().map(|rule| rule.claim(facts)).collect()
 }
@@ -301,6 +314,17 @@ mod tests {
     }
 
     #[test]
+    fn a_child_counts_only_in_limits_that_count_all_runs() {
+        let all = json!({"max_runs": 1, "count": "all", "queue": {"max_wait_sec": 60}});
+        let rules = [rule("all", all).unwrap(), rule("root", json!({"max_runs": 1})).unwrap()];
+        let (workflow, labels) = ("deploy".parse().unwrap(), Labels::new());
+        let facts = StartFacts { workflow: &workflow, input: &json!({}), labels: &labels };
+        assert_eq!(claims(&rules, &facts).unwrap().len(), 2);
+        let claimed = child_claims(&rules, &facts).unwrap();
+        assert_eq!(claimed.iter().map(|claim| claim.limit.as_str()).collect::<Vec<_>>(), ["all"]);
+    }
+
+    #[test]
     fn a_key_gives_a_text_a_number_or_a_truth_value() {
         let keyed = |key: &str| [rule("keyed", json!({"max_runs": 1, "key": key})).unwrap()];
         let group = |key: &str, input: Json| {
@@ -344,6 +368,11 @@ mod tests {
             (json!({"max_runs": 1, "on_full": "queue", "queue": {"weights": {"a": 1}}}), "queue.weights"),
             (json!({"rate": rate(1, 1, 1), "on_full": "join"}), "on_full"),
             (json!({"max_runs": 0, "on_full": "replace_running"}), "on_full"),
+            (json!({"max_runs": 1, "count": "all"}), "queue.max_wait_sec"),
+            (
+                json!({"max_runs": 1, "count": "all", "on_full": "queue", "queue": {"max": 3}}),
+                "queue.max_wait_sec",
+            ),
         ] {
             let refused = rule("limit", document.clone()).map(|rule| rule.name);
             assert_eq!(refused.map_err(|invalid| invalid.field), Err(field), "{document}");

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::approval::Decision;
+use crate::child::{ChildOutcome, ParentLink};
 use crate::dead_letter::DeadLetter;
 use crate::job::JobOutcome;
 use crate::limit::document::Labels;
@@ -39,6 +40,9 @@ pub struct Start {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idempotency_key: Option<IdempotencyKey>,
     pub origin: StartedFrom,
+    /// The step that waits for it; none if a client started it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<ParentLink>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: Labels,
     #[serde(default, skip_serializing_if = "StartPriority::is_usual")]
@@ -47,6 +51,18 @@ pub struct Start {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<TraceParent>,
     pub created_at: Timestamp,
+}
+
+impl Start {
+    /// The run above all others: itself, unless a step started it.
+    pub fn root(&self) -> RunId {
+        self.parent.as_ref().map_or(self.run, |parent| parent.root)
+    }
+
+    /// Runs above it.
+    pub fn depth(&self) -> u32 {
+        self.parent.as_ref().map_or(0, |parent| parent.depth)
+    }
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -123,6 +139,13 @@ impl Run {
     }
 }
 
+impl InboxEvent {
+    /// The step that waited for the run continues without it.
+    pub fn cancel_by_parent(parent: RunId) -> Self {
+        Self::Cancel { by: format!("its parent run {parent}") }
+    }
+}
+
 /// An event in a run's inbox, waiting for the engine.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -154,6 +177,12 @@ pub enum InboxEvent {
     Replaced {
         by: RunId,
         limit: LimitName,
+    },
+    /// The run that a step waits for has ended, or was not started.
+    Child {
+        step: StepKey,
+        child: RunId,
+        outcome: ChildOutcome,
     },
     /// An operator retries a dead letter. The letter has left its list and is part of the event.
     Retry {

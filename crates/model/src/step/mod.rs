@@ -5,7 +5,7 @@ mod transition;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{JobId, StepId, Timestamp};
+use crate::{JobId, RunId, StepId, Timestamp};
 
 pub use transition::{IllegalStep, StepEvent, StepStatus};
 
@@ -25,6 +25,12 @@ pub struct StepRun {
     /// Whether that dispatch may still report.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub job_open: bool,
+    /// The run that its last attempt started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub child: Option<RunId>,
+    /// Whether the step waits for the end of that run.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub child_open: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_at: Option<Timestamp>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -81,6 +87,16 @@ crate::named_enum! {
         ExpressionFailed = "expression_failed",
         /// No case of a switch applies, and it has no default.
         NoCaseMatches = "no_case_matches",
+        /// The run that the step started has failed.
+        ChildFailed = "child_failed",
+        /// There is no workflow that the step could start.
+        WorkflowNotFound = "workflow_not_found",
+        /// The input of a child does not match its workflow, or names no group of a limit.
+        InvalidInput = "invalid_input",
+        /// A limit refused the child.
+        LimitReached = "limit_reached",
+        /// The run has as many runs above it as may be.
+        TooDeep = "too_deep",
         /// The run would hold, or one turn of it would render, more than it may.
         RunTooLarge = "run_too_large",
         /// The budget of the step has too little left.

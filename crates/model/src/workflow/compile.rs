@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use super::document::{RetryDocument, StepBudgetDocument, StepDocument, StepType, WorkflowDocument};
 use super::graph::{Graph, Route};
+use super::subworkflow::SubworkflowRule;
 use super::switch::SwitchRule;
 use super::{ROOTS, STEPS_MAX};
 use crate::budget::{Amount, StepBudget};
@@ -67,12 +68,28 @@ pub enum StepKind {
     Transform { input: Template },
     Notify { input: Template },
     Switch(SwitchRule),
+    Subworkflow(SubworkflowRule),
 }
 
 impl StepKind {
     /// The topic of its jobs, if it has any.
     pub fn topic(&self) -> Option<&Topic> {
         if let Self::Worker { topic, .. } = self { Some(topic) } else { None }
+    }
+
+    /// How it runs once per item of a list, if it does.
+    pub fn fan_out(&self) -> Option<&FanOutRule> {
+        match self {
+            Self::Worker { fan_out, .. } | Self::Subworkflow(SubworkflowRule { fan_out, .. }) => {
+                fan_out.as_ref()
+            }
+            Self::Approval { .. }
+            | Self::Condition { .. }
+            | Self::Delay(_)
+            | Self::Transform { .. }
+            | Self::Notify { .. }
+            | Self::Switch(_) => None,
+        }
     }
 }
 
@@ -170,7 +187,7 @@ impl WrittenStep<'_> {
         self.at(field, Expression::compile(source, &ROOTS))
     }
 
-    fn template(self, field: &str, value: &Value) -> Result<Template, InvalidWorkflow> {
+    pub(super) fn template(self, field: &str, value: &Value) -> Result<Template, InvalidWorkflow> {
         self.at(field, Template::compile(value, &ROOTS))
     }
 
@@ -207,16 +224,17 @@ impl WrittenStep<'_> {
     fn reject_misplaced_fields(self) -> Result<(), InvalidWorkflow> {
         let (written, kind) = (self.document, self.document.kind);
         let is_worker = kind.is_worker();
-        let takes_time = is_worker || kind == StepType::Approval;
-        let has_output = is_worker || kind == StepType::Transform;
+        let is_tried = is_worker || kind == StepType::Subworkflow;
+        let takes_time = is_tried || kind == StepType::Approval;
+        let has_output = is_tried || kind == StepType::Transform;
         let has_input = !matches!(kind, StepType::Condition | StepType::Delay);
         let fields = [
             ("topic", written.topic.is_some(), is_worker),
-            ("for_each", written.for_each.is_some(), is_worker),
-            ("max_parallel", written.max_parallel.is_some(), is_worker && written.for_each.is_some()),
+            ("for_each", written.for_each.is_some(), is_tried),
+            ("max_parallel", written.max_parallel.is_some(), is_tried && written.for_each.is_some()),
             ("meta", written.meta.is_some(), is_worker),
             ("budget", written.budget.is_some(), is_worker),
-            ("retry", written.retry.is_some(), is_worker),
+            ("retry", written.retry.is_some(), is_tried),
             ("timeout_sec", written.timeout_sec.is_some(), takes_time),
             ("delay_sec", written.delay_sec.is_some(), kind == StepType::Delay),
             ("delay_until", written.delay_until.is_some(), kind == StepType::Delay),
@@ -232,7 +250,8 @@ impl WrittenStep<'_> {
     fn kind(self, workflow: &WorkflowId) -> Result<StepKind, InvalidWorkflow> {
         let document = self.document;
         // What controls other steps has no template for an input: it compiles its members one by one.
-        let input = document.input.clone().filter(|_| document.kind != StepType::Switch);
+        let has_own_input = matches!(document.kind, StepType::Switch | StepType::Subworkflow);
+        let input = document.input.clone().filter(|_| !has_own_input);
         let input = input.map(|input| self.template("input", &Value::Object(input))).transpose()?;
         Ok(match document.kind {
             StepType::Worker
@@ -263,10 +282,11 @@ impl WrittenStep<'_> {
                 StepKind::Notify { input: self.at("input", input)? }
             }
             StepType::Switch => StepKind::Switch(self.switch()?),
+            StepType::Subworkflow => StepKind::Subworkflow(self.subworkflow()?),
         })
     }
 
-    fn fan_out(self) -> Result<Option<FanOutRule>, InvalidWorkflow> {
+    pub(super) fn fan_out(self) -> Result<Option<FanOutRule>, InvalidWorkflow> {
         let Some(items) = &self.document.for_each else { return Ok(None) };
         let parallel_max = self
             .document

@@ -40,6 +40,7 @@ crate::named_enum! {
         Transform = "transform",
         Notify = "notify",
         Switch = "switch",
+        Subworkflow = "subworkflow",
         /// A worker step, as the other names below: what kind of work it is, for people and their tools.
         Llm = "llm",
         Http = "http",
@@ -59,7 +60,8 @@ impl StepType {
             | Self::Delay
             | Self::Transform
             | Self::Notify
-            | Self::Switch => false,
+            | Self::Switch
+            | Self::Subworkflow => false,
         }
     }
 }
@@ -82,13 +84,14 @@ pub struct StepDocument {
     /// value that chooses the case.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub condition: Option<String>,
-    /// Worker steps: an expression that gives a list; one job per item.
+    /// Worker and subworkflow steps: an expression that gives a list; one job or run per item.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub for_each: Option<String>,
     /// Items of `for_each` that may run at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_parallel: Option<u32>,
-    /// Input of the job. Strings may contain `${…}` templates. Of a switch step: its `cases` and its `default`.
+    /// Input of the job. Strings may contain `${…}` templates. Of a switch step: its `cases` and its `default`. Of a
+    /// subworkflow step: its `workflow_id` and its `input_mapping`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input: Option<Map<String, Value>>,
     /// JSON Schema of the output.

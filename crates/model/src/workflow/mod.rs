@@ -3,6 +3,7 @@
 mod compile;
 mod document;
 mod graph;
+mod subworkflow;
 mod switch;
 #[cfg(test)]
 mod tests;
@@ -10,6 +11,7 @@ mod tests;
 pub use compile::{Delay, FanOutRule, InvalidWorkflow, Step, StepKind, Workflow};
 pub use document::{RetryDocument, StepBudgetDocument, StepDocument, StepType, WorkflowDocument};
 pub use graph::Route;
+pub use subworkflow::SubworkflowRule;
 pub use switch::{SwitchCases, SwitchRule};
 
 /// Names that an expression can read.

@@ -138,6 +138,32 @@ fn an_error_in_a_switch_names_the_case() {
 }
 
 #[test]
+fn an_error_in_a_subworkflow_names_the_member() {
+    let sub = |input: Value| steps(&json!({"s": {"type": "subworkflow", "input": input}}));
+    let mapped = |mapping: Value| sub(json!({"workflow_id": "w", "input_mapping": mapping}));
+    let cases = [
+        (
+            steps(&json!({"s": {"type": "subworkflow"}})),
+            "steps.s.input: a subworkflow step requires an input",
+        ),
+        (sub(json!({})), "steps.s.input: missing field `workflow_id`"),
+        (sub(json!({"workflow_id": "a b"})), "steps.s.input: workflow id \"a b\" is not valid"),
+        (
+            sub(json!({"workflow_id": "w", "output_mapping": {}})),
+            "steps.s.input: unknown field `output_mapping`",
+        ),
+        (mapped(json!({"a": "${nope}"})), "steps.s.input.input_mapping: "),
+        (
+            steps(&json!({"s": {"type": "subworkflow", "topic": "t", "input": {"workflow_id": "w"}}})),
+            "steps.s.topic: a subworkflow step does not support this field",
+        ),
+    ];
+    expect_problems(&cases);
+    let document: WorkflowDocument = serde_json::from_value(mapped(json!({"a": "${input.x}"}))).unwrap();
+    assert!(Workflow::compile("w".parse().unwrap(), 1, &document).is_ok(), "a workflow may start itself");
+}
+
+#[test]
 fn what_others_dispatch_as_jobs_is_a_worker_step() {
     for kind in ["llm", "http", "container", "script", "input"] {
         let document = steps(&json!({"a": {"type": kind, "input": {"prompt": "${input.x}"}}}));

@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use interlock_fuzz::{Target, expect_short, on_a_small_stack};
 use interlock_model::approval::{Decision, Verdict};
+use interlock_model::child::ChildOutcome;
 use interlock_model::job::JobOutcome;
 use interlock_model::limit::place::StartPriority;
 use interlock_model::limit::{RUN_BYTES_DEFAULT, TURN_BYTES_DEFAULT};
 use interlock_model::run::advance::{Advance, TurnContext, advance};
-use interlock_model::run::{Head, InboxEvent, Run, Start, StartedFrom};
+use interlock_model::run::{Head, InboxEvent, Run, RunStatus, Start, StartedFrom};
 use interlock_model::workflow::{Workflow, WorkflowDocument};
 use interlock_model::{RunId, Timestamp, json_text};
 use proptest::prelude::*;
@@ -92,8 +93,18 @@ fn fields() -> Vec<Field> {
 
 /// One step with a few fields. One that its type lacks is rejected at once, which is interesting only now and then.
 fn step() -> impl Strategy<Value = Value> {
-    let kinds =
-        ["worker", "worker", "llm", "approval", "condition", "delay", "transform", "notify", "switch"];
+    let kinds = [
+        "worker",
+        "worker",
+        "llm",
+        "approval",
+        "condition",
+        "delay",
+        "transform",
+        "notify",
+        "switch",
+        "subworkflow",
+    ];
     let kind = select(kinds.to_vec());
     (kind, fields(), proptest::bool::weighted(0.05)).prop_map(|(kind, fields, has_all)| {
         let given = fields.into_iter().flatten().filter(|(name, _)| has_all || fits(kind, name));
@@ -106,15 +117,20 @@ fn step() -> impl Strategy<Value = Value> {
             let case = |next| json!({"when": "true", "next": next});
             step.insert("input".to_owned(), json!({"cases": [case("a"), case("d")], "default": "b"}));
         }
+        if kind == "subworkflow" {
+            let mapping = step.remove("input").unwrap_or(json!({}));
+            step.insert("input".to_owned(), json!({"workflow_id": "w", "input_mapping": mapping}));
+        }
         Value::Object(step)
     })
 }
 
 fn fits(kind: &str, field: &str) -> bool {
     match field {
-        "topic" | "for_each" | "max_parallel" | "retry" | "meta" => matches!(kind, "worker" | "llm"),
-        "output_schema" => matches!(kind, "worker" | "llm" | "transform"),
-        "timeout_sec" => matches!(kind, "worker" | "llm" | "approval"),
+        "topic" | "meta" => matches!(kind, "worker" | "llm"),
+        "for_each" | "max_parallel" | "retry" => matches!(kind, "worker" | "llm" | "subworkflow"),
+        "output_schema" => matches!(kind, "worker" | "llm" | "transform" | "subworkflow"),
+        "timeout_sec" => matches!(kind, "worker" | "llm" | "approval" | "subworkflow"),
         "delay_sec" | "delay_until" => kind == "delay",
         "input" => !matches!(kind, "condition" | "delay"),
         _ => true,
@@ -158,6 +174,7 @@ fn expect_order(workflow: &Workflow) {
 
 fn started(workflow: &Workflow, now: Timestamp) -> Run {
     let start = Start {
+        parent: None,
         run: RunId::new(now, [7; 10]),
         tenant: "acme".parse().unwrap(),
         workflow: workflow.id.clone(),
@@ -187,7 +204,15 @@ fn answers(opened: &Advance, turn: usize, now: Timestamp) -> Vec<InboxEvent> {
         job: approval.job.clone(),
         decision: Decision { verdict: Verdict::Approved, by: "ann".to_owned(), reason: None },
     });
-    jobs.chain(decided).collect()
+    let children = opened.effects.children.started.iter().take(20).enumerate().map(|(at, child)| {
+        let outcome = if (at + turn).is_multiple_of(3) {
+            ChildOutcome::Ended { status: RunStatus::Failed, message: "boom".to_owned() }
+        } else {
+            ChildOutcome::Succeeded { output: json!({"x": at, "big": "y".repeat(1 << 10)}) }
+        };
+        InboxEvent::Child { step: child.parent.step.clone(), child: child.run, outcome }
+    });
+    jobs.chain(decided).chain(children).collect()
 }
 
 /// No turn is illegal, and none renders or keeps more than it may.
@@ -197,7 +222,9 @@ fn expect_bounded_turns(workflow: &Workflow) {
     let mut inbox = Vec::new();
     for turn in 0..TURNS_MAX {
         let advanced = advance(workflow, run, &inbox, &TurnContext::at(now)).expect("every turn is legal");
-        let rendered: usize = advanced.effects.dispatched.iter().map(|job| job.input.to_string().len()).sum();
+        let jobs = advanced.effects.dispatched.iter().map(|job| &job.input);
+        let inputs = jobs.chain(advanced.effects.children.started.iter().map(|child| &child.input));
+        let rendered: usize = inputs.map(|input| input.to_string().len()).sum();
         assert!(rendered as u64 <= 2 * TURN_BYTES_DEFAULT, "one turn dispatched {rendered} bytes");
         assert!(advanced.run.head.held_bytes <= RUN_BYTES_DEFAULT);
         inbox = answers(&advanced, turn, now);

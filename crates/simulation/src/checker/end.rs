@@ -2,11 +2,11 @@
 
 use interlock_backend::local::Table;
 
-use super::Checker;
+use super::{Checker, Tenant};
 use crate::{Failure, Invariant, Summary};
 
 /// Indexes of what is open. With every run ended, nothing is.
-pub(crate) const OPEN: [Table; 17] = [
+pub(crate) const OPEN: [Table; 20] = [
     Table::Active,
     Table::LimitSlots,
     Table::RunSlots,
@@ -24,12 +24,18 @@ pub(crate) const OPEN: [Table; 17] = [
     Table::DeferredDue,
     Table::Held,
     Table::HeldDue,
+    Table::Children,
+    Table::ChildStarts,
+    Table::ChildrenDue,
 ];
 
 impl Checker {
     /// Whether every run that was admitted has ended.
     pub(crate) fn is_quiet(&self) -> bool {
-        self.tenants.values().all(|tenant| tenant.live.is_empty() && tenant.queued.is_empty())
+        let is_quiet = |tenant: &Tenant| {
+            tenant.live.is_empty() && tenant.queued.is_empty() && tenant.children.is_empty()
+        };
+        self.tenants.values().all(is_quiet)
     }
 
     /// Time is up: a run that has not ended never will.
@@ -38,7 +44,12 @@ impl Checker {
             .tenants
             .iter()
             .flat_map(|(tenant, model)| {
-                model.live.iter().chain(&model.queued).map(move |run| format!("{tenant}/{run}"))
+                model
+                    .live
+                    .iter()
+                    .chain(&model.queued)
+                    .chain(&model.children)
+                    .map(move |run| format!("{tenant}/{run}"))
             })
             .collect();
         self.require(live.is_empty(), Invariant::EveryRunEnds, || {

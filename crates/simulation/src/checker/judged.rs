@@ -66,6 +66,8 @@ judged! {
         checker.counts.keys_released += u64::from(matches!(answer, Ok(true)));
     };
 
+    SettleChildStart => |asked, checker, answer| checker.child_settled(asked, answer);
+
     Claim => |asked, checker, answer| checker.claimed(&asked.tenant, answer.as_deref().unwrap_or_default());
     ExtendJobLease => |asked, checker, answer| {
         checker.job_lease_extended((&asked.job, asked.fence), asked.term, answer);
@@ -128,7 +130,8 @@ judged! {
 
 // What they write is still seen, row by row.
 not_judged! {
-    AcquireHeldJobs, AdjustBudget, CreateApiKey, DeleteBudget, DeleteDeadLetter, DeleteFigures, DeleteLimit,
+    AcquireChildStarts, AcquireHeldJobs, AdjustBudget, CreateApiKey, DeleteBudget, DeleteDeadLetter,
+    DeleteFigures, DeleteLimit,
     DrainNatsWorker, DrainWorker, ExpirePermits, FireTimers, ForceReleaseLock, ForgetNatsWorker, ForgetWorker,
     MoveQueuedRun, PauseLimit, RecordBeat, RegisterNatsWorker, RenewPermit, Repair, RepairSlots, RequeueJobs,
     Retire, RetryDeadLetter, RevokeApiKey, RotateApiKey, SaveDocument, SaveFigures, SaveLimit, SaveSnapshot,

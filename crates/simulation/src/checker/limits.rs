@@ -53,6 +53,8 @@ struct Batch {
     started: BTreeSet<String>,
     /// Groups of named limits in which a slot was given.
     given: BTreeSet<String>,
+    /// Runs that got one.
+    given_to: BTreeSet<String>,
     /// Places that were left: group, rest of the key, run.
     left: Vec<(String, String, String)>,
     /// Places that were taken now.
@@ -115,8 +117,9 @@ impl LimitRows {
                 let slots = self.slots.entry(group.clone()).or_default();
                 if value.is_none() {
                     slots.remove(&run);
-                } else if slots.insert(run) {
+                } else if slots.insert(run.clone()) {
                     batch.given.insert(group);
+                    batch.given_to.insert(run);
                 }
             }
             Table::RunSlots => match value.as_deref().and_then(read) {
@@ -179,11 +182,37 @@ impl LimitRows {
         })
     }
 
+    fn parent_of(&self, run: &str) -> Option<String> {
+        self.runs.get(run)?.parent.map(|parent| parent.to_string())
+    }
+
+    /// Runs that have begun to hold slots, children included.
+    fn started(&self, batch: &Batch) -> BTreeSet<String> {
+        let children = batch.given_to.iter().filter(|run| self.parent_of(run).is_some());
+        batch.started.iter().chain(children).cloned().collect()
+    }
+
+    /// A group of a child in which a run above it counts, too.
+    fn counted_above(&self, run: &str) -> Option<String> {
+        let own = &self.runs.get(run)?.claims;
+        let mut above = self.parent_of(run);
+        while let Some(parent) = above {
+            let slots = self.runs.get(&parent)?;
+            if let Some(claim) = own.iter().find(|claim| slots.claims.contains(claim)) {
+                return Some(format!("{} of {parent}", claim.limit));
+            }
+            above = self.parent_of(&parent);
+        }
+        None
+    }
+
     /// The groups that a run counts in, its tenant's included.
     fn groups_of(&self, run: &str) -> Vec<String> {
         let claims = self.runs.get(run).map(|slots| slots.claims.as_slice()).unwrap_or_default();
         let named = claims.iter().map(|claim| format!("{}/{}", claim.limit, claim.group.escaped()));
-        named.chain([TENANT_RUNS.to_owned()]).collect()
+        // A child runs in the slot of its root.
+        let own = self.parent_of(run).is_none().then(|| TENANT_RUNS.to_owned());
+        named.chain(own).collect()
     }
 }
 
@@ -295,13 +324,20 @@ impl LimitRows {
                 let group = format!("{}/{}", claim.limit, claim.group.escaped());
                 self.slots.get(&group).is_some_and(|slots| slots.contains(run))
             });
-            let expected = if self.active.contains(run) { slots.claims.len() } else { 0 };
+            let has_begun = match slots.parent {
+                None => self.active.contains(run),
+                Some(_) => slots.waiting.is_none(),
+            };
+            let expected = if has_begun { slots.claims.len() } else { 0 };
             if held.count() != expected {
                 return Some((
                     Invariant::AllSlotsOrNone,
                     format!("run {run} does not hold {expected} slots"),
                 ));
             }
+        }
+        if let Some((child, group)) = self.runs.keys().find_map(|run| Some((run, self.counted_above(run)?))) {
+            return Some((Invariant::ChildInItsRootsSlot, format!("child {child} counts in {group}, too")));
         }
         let mut places: BTreeMap<&String, usize> = BTreeMap::new();
         for run in self.queues.values().flat_map(BTreeMap::values) {
@@ -326,7 +362,8 @@ impl LimitRows {
 
     /// No run that waits is overtaken: neither in its queue, nor by a start.
     fn judge_order(&self, batch: &Batch) -> Verdict {
-        for (group, place, run) in batch.left.iter().filter(|(_, _, run)| batch.started.contains(run)) {
+        let started = self.started(batch);
+        for (group, place, run) in batch.left.iter().filter(|(_, _, run)| started.contains(run)) {
             let queue = self.queues.get(group).into_iter().flatten();
             // In which order fair groups go is judged by what they are charged.
             let before = queue.take_while(|(other, _)| *other < place && !is_in_lane(other));
@@ -336,7 +373,7 @@ impl LimitRows {
                 return Some((Invariant::LineIsKept, format!("run {run} overtook {other} in {group}")));
             }
         }
-        for run in batch.created.intersection(&batch.started) {
+        for run in batch.created.intersection(&started) {
             for group in self.groups_of(run) {
                 let queue = self.queues.get(&group).into_iter().flatten();
                 let mut waiting =

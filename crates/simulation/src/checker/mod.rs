@@ -5,6 +5,7 @@
 mod admission;
 mod approvals;
 mod budgets;
+mod children;
 mod deliveries;
 mod end;
 mod jobs;
@@ -23,6 +24,7 @@ use std::time::Duration;
 
 use interlock_backend::StoreError;
 use interlock_backend::clock::RuntimeClock;
+use interlock_model::child::ParentLink;
 use interlock_model::limit::Limits;
 use interlock_model::{Clock, Fence, JobId, RunId, TenantId, Timestamp, WorkflowId};
 use tokio_util::sync::CancellationToken;
@@ -70,6 +72,8 @@ pub(crate) struct Checker {
     approvals: BTreeMap<JobId, approvals::Approval>,
     locks: locks::Locks,
     budgets: budgets::Budgets,
+    /// Children that steps wait for, by the calls.
+    wanted: BTreeMap<RunId, ParentLink>,
 }
 
 /// A tenant, as the calls and answers say that it must be.
@@ -79,6 +83,8 @@ struct Tenant {
     live: BTreeSet<RunId>,
     /// Runs that wait for their slots.
     queued: BTreeSet<RunId>,
+    /// Children that have not ended.
+    children: BTreeSet<RunId>,
     /// The largest fence that anybody was given.
     fence: Option<Fence>,
     keys: BTreeMap<(WorkflowId, String), admission::Key>,
@@ -90,6 +96,7 @@ impl Tenant {
     fn ended(&mut self, run: RunId) {
         self.live.remove(&run);
         self.queued.remove(&run);
+        self.children.remove(&run);
     }
 }
 
@@ -113,6 +120,7 @@ impl Checker {
             approvals: BTreeMap::new(),
             locks: locks::Locks::default(),
             budgets: budgets::Budgets::default(),
+            wanted: BTreeMap::new(),
         }
     }
 

@@ -6,6 +6,7 @@ use interlock_backend::Verb as _;
 use interlock_backend::local::Table;
 use interlock_backend::verbs::DeleteRun;
 use interlock_model::history::{Event, EventKind};
+use interlock_model::limit::place::RunSlots;
 use interlock_model::run::RunStatus;
 use interlock_model::step::StepStatus;
 use interlock_model::tenant::Tenant;
@@ -14,6 +15,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::Checker;
+use super::children::ChildRows;
 use super::limits::LimitRows;
 use crate::Invariant;
 
@@ -26,6 +28,7 @@ pub(super) struct Rows {
     pub last_batch: usize,
     tenants: BTreeMap<String, TenantRows>,
     limits: BTreeMap<String, LimitRows>,
+    children: BTreeMap<String, ChildRows>,
     /// By run: where its timeline ends.
     timelines: BTreeMap<String, u64>,
     /// By event: the job whose progress it is.
@@ -40,6 +43,10 @@ impl Rows {
     pub(super) fn limits(&mut self, tenant: &str) -> &mut LimitRows {
         self.limits.entry(tenant.to_owned()).or_default()
     }
+
+    pub(super) fn children(&mut self, tenant: &str) -> &mut ChildRows {
+        self.children.entry(tenant.to_owned()).or_default()
+    }
 }
 
 #[derive(Default)]
@@ -51,6 +58,8 @@ struct TenantRows {
     /// Runs that have not ended, and those of them that are queued by their heads.
     live: BTreeSet<String>,
     queued: BTreeSet<String>,
+    /// Those that run in the slot of their root.
+    children: BTreeSet<String>,
     /// Keys that are reserved, and have not started anything.
     reserved: BTreeSet<String>,
     /// When keys that have started a run may be used afresh, where that is not never.
@@ -104,6 +113,7 @@ impl Checker {
         for tenant in tenants {
             self.check_slots(tenant);
             self.judge_limits(tenant, writes);
+            self.judge_children(tenant, writes);
         }
         if writes.iter().any(|(table, ..)| matches!(table, Table::BudgetPermits | Table::BudgetLedgers)) {
             self.check_ledgers();
@@ -121,6 +131,10 @@ impl Checker {
                 if value.is_some() {
                     self.slot_given(key);
                 }
+            }
+            (Table::RunSlots, value) => {
+                let slots = value.as_deref().and_then(|row| serde_json::from_str::<RunSlots>(row).ok());
+                keep(&mut rows.children, key, slots.is_some_and(|slots| slots.parent.is_some()));
             }
             (Table::Heads, Some(value)) => self.head_written(key, value),
             (Table::Heads, None) => {
@@ -247,10 +261,16 @@ impl Checker {
 
     /// Every live run but those that wait holds a slot, and nothing else does.
     fn check_slots(&mut self, tenant: &str) {
-        let Some(TenantRows { counter, slots, live, queued, .. }) = self.tables.tenants.get(tenant) else {
+        let Some(TenantRows { counter, slots, live, queued, children, .. }) = self.tables.tenants.get(tenant)
+        else {
             return;
         };
-        let has_none = live.iter().any(|run| !queued.contains(run) && !slots.contains(run));
+        if let Some(child) = children.intersection(slots).next() {
+            let what = format!("child {child} holds a slot of its own");
+            return self.violate(Invariant::ChildInItsRootsSlot, what);
+        }
+        let needs_slot = |run: &&String| !queued.contains(*run) && !children.contains(*run);
+        let has_none = live.iter().filter(needs_slot).any(|run| !slots.contains(run));
         if has_none || !slots.is_subset(live) || *counter as usize != slots.len() {
             let (slots, live) = (slots.len(), live.len());
             let what =

@@ -6,6 +6,7 @@ use interlock_backend::StoreError;
 use interlock_backend::runs::{AcquiredRun, Commit, Committed};
 use interlock_backend::verbs::Admit;
 use interlock_model::admission::FirstTurn;
+use interlock_model::child::ChildEffects;
 use interlock_model::history::EventKind;
 use interlock_model::run::RunStatus;
 use interlock_model::{Clock, Fence, JobId, RunId, TenantId, Timestamp};
@@ -40,6 +41,7 @@ pub(super) struct Turn {
     opened: Vec<JobId>,
     withdrawn: Vec<JobId>,
     events: Vec<EventKind>,
+    children: ChildEffects,
 }
 
 impl Turn {
@@ -60,6 +62,7 @@ impl Turn {
             opened: turn.approvals_opened.iter().map(|approval| approval.job.clone()).collect(),
             withdrawn: Vec::new(),
             events: turn.events.iter().map(|event| event.kind).collect(),
+            children: ChildEffects::default(),
         }
     }
 
@@ -80,6 +83,7 @@ impl Turn {
             opened: commit.approvals_opened.iter().map(|approval| approval.job.clone()).collect(),
             withdrawn: commit.approvals_withdrawn.clone(),
             events: commit.events.iter().map(|event| event.kind).collect(),
+            children: commit.children.clone(),
         }
     }
 }
@@ -180,6 +184,7 @@ impl Checker {
             let before = self.jobs.insert(job.clone(), jobs::Job::Queued);
             self.require(before.is_none(), Invariant::ReportedOnce, || format!("{job} was dispatched twice"));
         }
+        self.children_changed((&turn.tenant, turn.run), &turn.children);
         for job in &turn.revoked {
             self.end_job(job, None);
         }
@@ -206,6 +211,7 @@ impl Checker {
             &mut counts.deletions_of_live_runs
         }) += 1;
         self.tenants.entry(id.clone()).or_default().ended(run);
+        self.wanted.retain(|child, parent| *child != run && parent.run != run);
         self.jobs.retain(|job, _| job.run != run);
         self.waiting.retain(|job, _| job.run != run);
         self.approvals.retain(|job, _| job.run != run);

@@ -12,7 +12,7 @@ end
 local lists = { ['wf:tenant'] = 'hash', ['wf:runs'] = 'zset', ['wf:runs:active'] = 'set', ['wf:runs:deleted'] = 'set',
   ['wf:defs'] = 'zset',
   ['wf:ready'] = 'zset', ['wf:timers'] = 'zset', ['wf:jobs'] = 'zset', ['wf:leases'] = 'zset', ['wf:put_off'] = 'zset',
-  ['wf:held'] = 'zset', ['wf:approvals:open'] = 'zset', ['wf:workers'] = 'zset', ['wf:dead_letters'] = 'hash',
+  ['wf:held'] = 'zset', ['wf:children'] = 'hash', ['wf:children:due'] = 'zset', ['wf:approvals:open'] = 'zset', ['wf:workers'] = 'zset', ['wf:dead_letters'] = 'hash',
   ['wf:dead_letters:index'] = 'zset', ['wf:locks:sweeps'] = 'zset', ['wf:locks:listed'] = 'zset',
   ['wf:locks:since'] = 'hash', ['wf:locks:waiting'] = 'hash', ['wf:budgets'] = 'hash', ['wf:budgets:due'] = 'zset' }
 
@@ -26,8 +26,8 @@ local function over_lists()
 end
 
 -- Rows that belong to one run, and the row itself.
-local parts_of_run = { ['wf:start'] = 'string', ['wf:steps'] = 'hash', ['wf:inbox'] = 'list', ['wf:timeline'] = 'list', ['wf:run:jobs'] = 'set',
-  ['wf:run:approvals'] = 'set' }
+local parts_of_run = { ['wf:start'] = 'string', ['wf:steps'] = 'hash', ['wf:inbox'] = 'list',
+  ['wf:timeline'] = 'list', ['wf:run:jobs'] = 'set', ['wf:run:approvals'] = 'set', ['wf:run:children'] = 'set' }
 
 local function over_parts_of_runs(after, limit)
   local runs_of_page, next_page = over_ordered('wf:runs')(after, limit)

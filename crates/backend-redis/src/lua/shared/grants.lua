@@ -55,16 +55,8 @@ local function charge_run(run, claims, waited_in)
   end
 end
 
--- Gives a run a slot of its tenant, and of each of these groups.
-local function acquire_slots(run, claims)
-  -- The tenant's group is read before it changes.
-  local tenant = load_group(tenant_runs)
-  if redis.call('SADD', key('wf:runs:active'), run) == 1 then
-    if tenant.live == 0 then
-      redis.call('HSET', key('wf:tenant'), 'flow_since', integer(now))
-    end
-    acquire_in(tenant)
-  end
+-- Gives a run a slot of each of these groups.
+local function acquire_limit_slots(run, claims)
   for _, claim in ipairs(claims) do
     local group = load_group(claim)
     list_group(group)
@@ -73,9 +65,24 @@ local function acquire_slots(run, claims)
   end
 end
 
+-- The same, and a slot of its tenant. A child runs in that of its root.
+local function acquire_slots(run, claims, is_child)
+  if not is_child then
+    -- The tenant's group is read before it changes.
+    local tenant = load_group(tenant_runs)
+    if redis.call('SADD', key('wf:runs:active'), run) == 1 then
+      if tenant.live == 0 then
+        redis.call('HSET', key('wf:tenant'), 'flow_since', integer(now))
+      end
+      acquire_in(tenant)
+    end
+  end
+  acquire_limit_slots(run, claims)
+end
+
 -- The narrowest of its other groups that keeps the first run of a queue from starting, why, and until when.
-local function blocker_of(claims, own, arrival)
-  for index = 1, #claims + 1 do
+local function blocker_of(claims, own, arrival, is_child)
+  for index = 1, is_child and #claims or #claims + 1 do
     local claim = claims[index] or tenant_runs
     if claim ~= own then
       local group = load_group(claim)
@@ -95,9 +102,9 @@ local function blocker_of(claims, own, arrival)
   return nil
 end
 
-local function grant(run, claims, own)
+local function grant(run, claims, own, is_child)
   charge_run(run, claims, own)
-  acquire_slots(run, claims)
+  acquire_slots(run, claims, is_child)
   redis.call('HSET', key('wf:run', run), 'slots_since', integer(now))
   post(run, '{"granted":{"at":' .. integer(now) .. '}}')
   granted = granted + 1
@@ -107,7 +114,7 @@ end
 local function take_first(group)
   local claim, member, lane, entry = group.claim, next_in_queue(group)
   local run = run_at(member)
-  local found = read_fields(key('wf:run', run), 'waiting', 'claims', 'status')
+  local found = read_fields(key('wf:run', run), 'waiting', 'claims', 'status', 'parent')
   local place = read_place(found.waiting)
   if not found.status or final[found.status] or not place or place.claim ~= claim or member_of(place, run) ~= member then
     remove_from_queue(group, member)
@@ -117,7 +124,7 @@ local function take_first(group)
     return nil
   end
   leave_queue(run, place)
-  return run, place, claims_in(found.claims)
+  return run, place, claims_in(found.claims), found.parent ~= nil
 end
 
 -- One step for the run that goes next in a group: it starts, or moves to the queue that blocks it. False: there is no
@@ -140,13 +147,13 @@ local function grant_next(claim)
     return false
   end
   grant_steps = grant_steps + 1
-  local run, place, claims = take_first(group)
+  local run, place, claims, is_child = take_first(group)
   if run then
-    local other, other_next_at = blocker_of(claims, claim, place.arrival)
+    local other, other_next_at = blocker_of(claims, claim, place.arrival, is_child)
     if other then
       wait_for(run, place, other, other_next_at)
     else
-      grant(run, claims, claim)
+      grant(run, claims, claim, is_child)
     end
   end
   return true

@@ -27,6 +27,19 @@ local function would_replace(group)
   return group.rule.on_full == 'replace_queued' or group.rule.on_full == 'replace_running'
 end
 
+-- The same for a child, by the groups that it counts in and no run above it does: it joins nothing and replaces nothing.
+local function judge_child(full)
+  for _, one in ipairs(full) do
+    if one.group.rule.on_full == 'reject' then
+      return 'limit_reached', one
+    end
+  end
+  if not full[1] then
+    return 'start'
+  end
+  return wait_in(full[1])
+end
+
 -- What is done, and the full group that decides. Without `can_join`, there is no run to join, and a limit that would join
 -- rejects.
 local function judge(full, can_join)

@@ -95,11 +95,15 @@ rules.limit_slot_without_run = { {
 rules.run_without_limit_slot = { {
   over = over_ordered('wf:runs'),
   finds = function(run)
-    local claims = look('HGET', key('wf:run', run), 'claims')
-    if not claims or state_of_run(run) ~= 'live' or look('SISMEMBER', key('wf:runs:active'), run) ~= 1 then
+    local found = look('HMGET', key('wf:run', run), 'claims', 'parent', 'waiting')
+    if not found or not found[1] or state_of_run(run) ~= 'live' then
       return nil
     end
-    for _, claim in ipairs(claims_in(claims)) do
+    -- A child that does not wait has begun, or is about to.
+    if look('SISMEMBER', key('wf:runs:active'), run) ~= 1 and (not found[2] or found[3]) then
+      return nil
+    end
+    for _, claim in ipairs(claims_in(found[1])) do
       if look('ZSCORE', key('wf:limit:live', claim), run) == false then
         return 'the run is live and holds no slot of limit `' .. limit_of(claim) .. '`'
       end
@@ -124,9 +128,12 @@ rules.queued_run_in_no_queue = { {
   repairs = function(run)
     local place = read_place(redis.call('HGET', key('wf:run', run), 'waiting'))
       or { arrival = redis.call('HINCRBY', key('wf:tenant'), 'arrivals', 1), at = now, priority = 4 }
+    local found = read_fields(key('wf:run', run), 'claims', 'parent')
+    -- A child does not wait for a slot of its tenant.
+    local queue = found.parent and claims_in(found.claims)[1] or tenant_runs
     -- From here it is moved to the queue that blocks it, or starts.
-    enter_queue(run, place, tenant_runs, score_of(place, load_group(tenant_runs).rule.order))
-    grant_at(now, tenant_runs)
+    enter_queue(run, place, queue, score_of(place, load_group(queue).rule.order))
+    grant_at(now, queue)
     write_groups()
   end,
 } }

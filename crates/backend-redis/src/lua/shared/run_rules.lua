@@ -18,7 +18,9 @@ rules.slot_without_run = { {
 rules.run_without_slot = { {
   over = runs,
   finds = function(run)
-    return state_of_run(run) == 'live' and look('HGET', key('wf:run', run), 'status') ~= 'queued'
+    local found = look('HMGET', key('wf:run', run), 'status', 'parent')
+    -- A child runs in the slot of its root.
+    return state_of_run(run) == 'live' and found[1] ~= 'queued' and not found[2]
       and look('SISMEMBER', key('wf:runs:active'), run) == 0 and 'the run lives and holds no slot'
   end,
   repairs = restore_slots,

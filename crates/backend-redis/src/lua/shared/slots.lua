@@ -53,12 +53,13 @@ end
 -- Gives a live run the slots back that it has lost, even if that is one too many.
 local function restore_slots(run)
   local hash, lost = key('wf:run', run), {}
-  for _, claim in ipairs(claims_in(redis.call('HGET', hash, 'claims'))) do
+  local found = read_fields(hash, 'claims', 'parent')
+  for _, claim in ipairs(claims_in(found.claims)) do
     if not redis.call('ZSCORE', key('wf:limit:live', claim), run) then
       lost[#lost + 1] = claim
     end
   end
-  acquire_slots(run, lost)
+  acquire_slots(run, lost, found.parent ~= nil)
   if #lost > 0 then
     redis.call('HSETNX', hash, 'slots_since', integer(now))
   end

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use crate::suspects::SuspectOutcome;
 use crate::verbs::{
-    AcquireReadyRuns, AcquireSuspect, ExpireLeases, FireTimers, ListActiveRuns, ListApprovals, ReadLock,
-    ReadRun, ReadUsage, ReadWorkflowVersion, RecordResult, ReleaseIdempotencyKey, ReleaseLock,
-    ResolveApproval,
+    AcquireChildStarts, AcquireReadyRuns, AcquireSuspect, ExpireLeases, FireTimers, ListActiveRuns,
+    ListApprovals, ReadLock, ReadRun, ReadUsage, ReadWorkflowVersion, RecordResult, ReleaseIdempotencyKey,
+    ReleaseLock, ResolveApproval,
 };
 use std::collections::BTreeMap;
 
@@ -19,13 +19,13 @@ use serde_json::json;
 
 use super::super::lock_requests::granted;
 use super::super::scene::{acme, deploy, holder, idle, name};
-use super::fixture::{Fixture, LEASE, asked_by, claim_of, lock, reserving};
+use super::fixture::{Fixture, LEASE, asked_by, claim_of, lock, reserving, start_child};
 use super::{Plant, look};
 use crate::runs::{AcquiredRun, Commit};
 use crate::{PageRequest, Store};
 
 /// Topics of the fixture.
-const TOPICS: [&str; 7] = ["queued", "leased", "ended", "kept", "posted", "held", "limited"];
+const TOPICS: [&str; 8] = ["queued", "leased", "ended", "kept", "posted", "held", "limited", "inner"];
 
 /// Rounds of work that are enough for every run.
 const ROUNDS: usize = 20;
@@ -80,6 +80,10 @@ async fn round(store: &Store) {
         .call(FireTimers { tenant: acme(), ahead: Duration::ZERO, limit: 100 })
         .await
         .expect("the store is up");
+    let wanted = AcquireChildStarts { tenant: acme(), in_progress: Duration::from_millis(1), limit: 100 };
+    for child in store.call(wanted).await.expect("the store is up") {
+        start_child(store, &child).await;
+    }
     let page = PageRequest { limit: 100, after: None };
     for approval in
         store.call(ListApprovals { tenant: acme(), page: page.clone() }).await.expect("the store is up").items
@@ -142,10 +146,11 @@ fn write(turn: &mut Commit, advanced: Advance) {
     turn.steps = steps.collect();
     turn.head = run.head;
     turn.events = events;
-    let Effects { dispatched, revoked, approvals_opened, approvals_withdrawn, buried } = effects;
+    let Effects { dispatched, revoked, approvals_opened, approvals_withdrawn, buried, children } = effects;
     turn.dispatched.extend(dispatched);
     turn.revoked.extend(revoked);
     turn.approvals_opened.extend(approvals_opened);
     turn.approvals_withdrawn.extend(approvals_withdrawn);
     turn.buried.extend(buried);
+    turn.children = children;
 }

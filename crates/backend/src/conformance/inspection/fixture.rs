@@ -1,10 +1,16 @@
 //! A tenant with healthy rows of every kind.
 
-use crate::verbs::{AcquireRun, RecordResult, ReleaseLock, RequestCancel, SaveWorkflow};
+use crate::Store;
+use crate::children::{ChildSettled, ChildSettlement};
+use crate::verbs::{
+    AcquireChildStarts, AcquireRun, ListLimits, RecordResult, ReleaseLock, RequestCancel, SaveWorkflow,
+    SettleChildStart,
+};
 use std::time::Duration;
 
 use interlock_model::admission::StartOutcome;
 use interlock_model::budget::{Period, Permit};
+use interlock_model::child::NewChild;
 use interlock_model::dead_letter::DeadLetter;
 use interlock_model::job::JobOutcome;
 use interlock_model::lock::LockName;
@@ -63,6 +69,10 @@ pub struct Fixture {
     pub alone: RunId,
     /// A run that waits for that of `api`, and one behind it.
     pub waiting: [RunId; 2],
+    /// A run with a child that is live, and one that is to be started.
+    pub parent: RunId,
+    pub child: RunId,
+    pub wanted: RunId,
     /// A budget with an open permit, in one window.
     pub budget: BudgetName,
     pub permit: Permit,
@@ -131,6 +141,7 @@ impl Fixture {
             .call(AcquireRun { tenant: acme(), run: held, holder: holder(), lease: LEASE })
             .await
             .expect("the store is up");
+        let (parent, [child, wanted]) = nest(&scene).await;
         let (limited, alone, waiting) = limit(&scene).await;
         granted(&scene.store, &asked_by("ann")).await;
         queued_request(&scene.store, &asked_by("bob")).await;
@@ -155,6 +166,9 @@ impl Fixture {
             limited,
             alone,
             waiting,
+            parent,
+            child,
+            wanted,
             budget: spending.name(),
             permit,
             missing: RunId::new(Timestamp::from_millis(1_794_700_000_000), [9; 10]),
@@ -166,7 +180,7 @@ impl Fixture {
     pub(super) fn subjects(&self) -> Vec<String> {
         let jobs = [&self.queued, &self.leased, &self.asking, &self.ended, &self.kept, &self.orphan];
         let [first, second] = self.waiting;
-        let limited = [self.limited, self.alone, first, second];
+        let limited = [self.limited, self.alone, first, second, self.parent, self.child, self.wanted];
         let runs = [self.delayed, self.posted, self.held, self.missing];
         let of_jobs = jobs.iter().flat_map(|job| [job.to_string(), job.run.to_string()]);
         let keys = [&self.key, &self.reserved].map(|key| format!("{}/{key}", self.workflow));
@@ -174,8 +188,9 @@ impl Fixture {
         let permit = format!("{}/{}", self.budget, self.permit.id);
         let others =
             [lock, self.budget.to_string(), permit, tenant, "one/api".to_owned(), "no such thing".to_owned()];
+        let children = [self.child, self.wanted].map(|child| format!("{}/{child}", self.parent));
         let runs = runs.into_iter().chain(limited);
-        of_jobs.chain(runs.map(|run| run.to_string())).chain(keys).chain(others).collect()
+        of_jobs.chain(runs.map(|run| run.to_string())).chain(keys).chain(others).chain(children).collect()
     }
 
     /// A dead letter of this number, of the run that has ended.
@@ -216,6 +231,35 @@ async fn end(scene: &Scene, run: RunId) {
         .await;
     assert_eq!(report, Ok(Report::Recorded));
     turn(&scene.store, scene.taken(&acme(), run).await).await;
+}
+
+/// A run with two children, of which one has started.
+async fn nest(scene: &Scene) -> (RunId, [RunId; 2]) {
+    let save = SaveWorkflow { tenant: acme(), id: inner(), document: work("inner") };
+    scene.store.call(save).await.expect("the store is up");
+    let sub = json!({"type": "subworkflow", "input": {"workflow_id": inner()}});
+    let parent = begin(scene, &document(&json!({"one": sub, "two": sub})), None).await;
+    turn(&scene.store, scene.taken(&acme(), parent).await).await;
+    let in_progress = Duration::from_millis(1);
+    let wanted = AcquireChildStarts { tenant: acme(), in_progress, limit: 10 };
+    let wanted = scene.store.call(wanted).await.expect("the store is up");
+    let [first, second] = &wanted[..] else { panic!("the run wants two children: {wanted:?}") };
+    start_child(&scene.store, first).await;
+    turn(&scene.store, scene.taken(&acme(), first.run).await).await;
+    (parent, [first.run, second.run])
+}
+
+pub(super) fn inner() -> WorkflowId {
+    name("inner")
+}
+
+/// Starts a child as it is wanted.
+pub(super) async fn start_child(store: &Store, child: &NewChild) {
+    let limits_revision = store.call(ListLimits { tenant: acme() }).await.expect("the store is up").revision;
+    let settlement = ChildSettlement::Start { workflow_version: 1, limits_revision, claims: Vec::new() };
+    let settle = SettleChildStart { tenant: acme(), child: child.clone(), settlement };
+    let settled = store.call(settle).await.expect("the store is up");
+    assert_eq!(settled, ChildSettled::Started);
 }
 
 /// Two live runs of a limit that lets one live for each repository, and two that wait for the first of them.

@@ -138,6 +138,9 @@ impl<F: Fn(Arc<dyn Clock>) -> Arc<dyn LocalRows> + Send + Sync> Plant for OnManu
             | Invariant::ReadyWithoutRun
             | Invariant::RunHoldWithoutHolder
             | Invariant::RunQuarantined => of_turns(&soil, fault, fixture).await,
+            Invariant::ChildWithoutStep | Invariant::StepWithoutChild | Invariant::ChildStartNotDue => {
+                of_children(&soil, fault, fixture).await
+            }
             Invariant::BudgetDrift
             | Invariant::PermitNotDue
             | Invariant::PermitWithoutJob
@@ -311,6 +314,26 @@ async fn of_turns(soil: &Soil, fault: Invariant, fixture: &Fixture) -> String {
             posted
         }
         other => panic!("{other} is not about turns"),
+    }
+}
+
+async fn of_children(soil: &Soil, fault: Invariant, fixture: &Fixture) -> String {
+    let (parent, child) = (fixture.parent.to_string(), fixture.child.to_string());
+    let wanted = fixture.wanted.to_string();
+    match fault {
+        Invariant::ChildWithoutStep => {
+            soil.remove(Table::Children, &child).await;
+            child
+        }
+        Invariant::ChildStartNotDue => {
+            soil.remove(Table::ChildrenDue, &wanted).await;
+            wanted
+        }
+        _ => {
+            soil.remove(Table::ChildStarts, &wanted).await;
+            soil.remove(Table::ChildrenDue, &wanted).await;
+            format!("{parent}/{wanted}")
+        }
     }
 }
 

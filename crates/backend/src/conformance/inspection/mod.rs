@@ -54,6 +54,9 @@ pub trait Plant: Subject {
     /// | `queued_run_in_no_queue` | the entry of the last of `waiting` is deleted, and not counted |
     /// | `limit_queue_entry_without_run` | an entry for `missing` behind the others, which the count includes |
     /// | `startable_run_waits` | the limit of `one` is raised, and nothing granted; subject: the first of `waiting` |
+    /// | `child_without_step` | the row by which the step waits for `child` is deleted |
+    /// | `step_without_child` | the start of `wanted` is deleted; subject: `<run>/<child>` |
+    /// | `child_start_not_due` | the start of `wanted` is in no index |
     /// | `key_without_run` | `key` names `missing`; subject: `<workflow>/<key>` |
     /// | `reservation_left_behind` | the reservation of `reserved` ended an hour ago; subject: `<workflow>/<key>` |
     /// | `lease_without_job` | a lease, with its place in the index, on the job of `ended` |
@@ -202,6 +205,9 @@ faults! {
     a_queued_run_in_no_queue_is_queued_again: QueuedRunInNoQueue,
     an_entry_of_a_run_that_does_not_wait_is_removed: LimitQueueEntryWithoutRun,
     a_run_that_could_start_is_started: StartableRunWaits,
+    a_child_that_no_step_waits_for_is_waited_for_again: ChildWithoutStep,
+    a_step_that_waits_for_a_missing_child_gets_a_loss: StepWithoutChild,
+    a_start_of_a_child_that_is_in_no_index_is_indexed: ChildStartNotDue,
     a_key_of_a_run_that_never_existed_is_deleted: KeyWithoutRun,
     an_abandoned_reservation_is_released: ReservationLeftBehind,
     a_lease_on_a_job_that_has_ended_is_removed: LeaseWithoutJob,

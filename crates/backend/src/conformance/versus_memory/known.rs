@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use interlock_model::budget::BudgetDocument;
+use interlock_model::child::NewChild;
 use interlock_model::doctor::Finding;
 use interlock_model::lock::LockName;
 use interlock_model::{
@@ -27,6 +28,8 @@ pub(super) struct Known {
     pub(super) jobs: Vec<(TenantId, JobId, Fence)>,
     pub(super) approvals: Vec<(TenantId, JobId)>,
     pub(super) held: Vec<(TenantId, JobId)>,
+    /// That steps of runs have asked for.
+    pub(super) children: Vec<(TenantId, NewChild)>,
     /// Of runs that were quarantined.
     pub(super) letters: Vec<(TenantId, JobId)>,
     pub(super) acquired: Vec<AcquiredRun>,

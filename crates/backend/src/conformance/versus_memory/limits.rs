@@ -156,6 +156,9 @@ impl Walk {
                 document["queue"]["weights"] = json!({"a/b": 3, "é": self.random.random_range(1..9)});
             }
         }
+        if document["queue"].is_object() && self.flip(0.3) {
+            document["count"] = json!("all");
+        }
         serde_json::from_value(document).expect("the document is valid")
     }
 }

@@ -4,6 +4,7 @@
 
 mod approvals;
 mod budgets;
+mod children;
 mod coverage;
 mod dead_letters;
 mod deliveries;

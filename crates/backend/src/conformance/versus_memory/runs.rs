@@ -89,6 +89,7 @@ sampled!(
         let jobs = asked.dispatched.iter().map(|job| (tenant.clone(), job.id.clone(), Fence::new(1)));
         known.jobs.extend(jobs);
         known.held.extend(asked.held.iter().map(|held| (tenant.clone(), held.job.id.clone())));
+        known.children.extend(asked.children.started.iter().map(|child| (tenant.clone(), child.clone())));
         known.approvals.extend(asked.approvals_opened.iter().map(|open| (tenant.clone(), open.job.clone())));
     }
 );
@@ -134,8 +135,9 @@ sampled!(
         let statuses = [RunStatus::Pending, RunStatus::Running, RunStatus::Failed];
         let status = walk.flip(0.3).then(|| walk.one_of(&statuses));
         let workflow = walk.flip(0.3).then(|| walk.workflow());
+        let parent = walk.pick(|known| &known.runs).filter(|_| walk.flip(0.1)).map(|(_, run)| run);
         let page = walk.page(&format!("runs of {tenant}"));
-        Some(ListRuns { tenant, filter: RunFilter { status, workflow }, page })
+        Some(ListRuns { tenant, filter: RunFilter { status, workflow, parent }, page })
     },
     |asked, answer, known| known.learn_page(format!("runs of {}", asked.tenant), answer)
 );
@@ -217,6 +219,7 @@ impl Walk {
             turn.version += 1;
         }
         self.end_something(tenant, &mut turn);
+        turn.children = self.children_of(acquired, &turn);
         turn
     }
 

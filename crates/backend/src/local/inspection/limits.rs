@@ -36,7 +36,9 @@ pub(super) fn slot_without_run(look: &Inspection<'_>, run: RunId) -> Checked {
 pub(super) fn run_without_slot(look: &Inspection<'_>, run: RunId) -> Checked {
     let key = rows::run(look.tenant, run);
     let Known::Is(slots) = look.read::<RunSlots>(Table::RunSlots, &key)? else { return Ok(None) };
-    if !look.has(Table::Active, &key)? || look.run_state(run)?.why_over().is_some() {
+    // A child that does not wait has begun, or is about to.
+    let has_begun = look.has(Table::Active, &key)? || slots.parent.is_some() && slots.waiting.is_none();
+    if !has_begun || look.run_state(run)?.why_over().is_some() {
         return Ok(None);
     }
     for claim in &slots.claims {
@@ -95,7 +97,9 @@ pub(super) fn queued_in_no_queue(look: &Inspection<'_>, run: RunId) -> Checked {
         return Ok(None);
     };
     look.try_fault("the run is queued and waits in no queue", |draft| {
-        let (now, tenant_runs) = (draft.now, SlotClaim::tenant_runs());
+        // A child does not wait for a slot of its tenant.
+        let own = slots.claims.first().filter(|_| slots.parent.is_some());
+        let (now, queue) = (draft.now, own.cloned().unwrap_or_else(SlotClaim::tenant_runs));
         let place = match &slots.waiting {
             Some(Waiting { place, .. }) => *place,
             None => draft.next_place(priority)?,
@@ -103,8 +107,8 @@ pub(super) fn queued_in_no_queue(look: &Inspection<'_>, run: RunId) -> Checked {
         let entry = QueueEntry { run, workflow, place };
         draft.put_run_slots(run, RunSlots { waiting: None, ..slots });
         // From here it is moved to the queue that blocks it, or starts.
-        draft.enter_queue(entry, (&tenant_runs, Fullness::Others))?;
-        draft.grant_at(now, &tenant_runs);
+        draft.enter_queue(entry, (&queue, Fullness::Others))?;
+        draft.grant_at(now, &queue);
         Ok(())
     })
 }

@@ -4,6 +4,7 @@
 //! the same step in which it checked.
 
 mod approvals;
+mod children;
 pub(super) mod damage;
 mod fair;
 mod jobs;
@@ -57,6 +58,9 @@ fn rule(invariant: Invariant) -> Option<Rule> {
         I::QueuedRunInNoQueue => Rule::Run(&[Table::Heads], limits::queued_in_no_queue),
         I::LimitQueueEntryWithoutRun => Rule::Run(&[Table::RunQueue], limits::entry_without_run),
         I::StartableRunWaits => Rule::Run(&[Table::RunQueue], limits::startable_waits),
+        I::ChildWithoutStep => Rule::Run(&[Table::RunSlots], children::without_step),
+        I::StepWithoutChild => Rule::Text(&[Table::Steps], children::missing),
+        I::ChildStartNotDue => Rule::Run(&[Table::ChildStarts], children::start_not_due),
         I::KeyWithoutRun => Rule::Text(&[Table::IdempotencyKeys], keys::without_run),
         I::ReservationLeftBehind => Rule::Text(&[Table::IdempotencyKeys], keys::left_behind),
         I::LeaseWithoutJob => Rule::Job(&[Table::JobLeases, Table::JobExpiries], jobs::lease_without_job),
@@ -112,6 +116,7 @@ fn subject(look: &Inspection<'_>, invariant: Invariant, table: Table, row: &Row)
             _,
         ) => rows::after_tenant(&row.key).map(str::to_owned),
         (Invariant::StepWithoutJob, _) => steps::awaited(row),
+        (Invariant::StepWithoutChild, _) => children::awaited(row),
         (Invariant::InboxNotDrained, Table::Inbox) | (Invariant::PermitWithoutBudget, _) => {
             row.key.split('/').nth(1).map(str::to_owned)
         }

@@ -1,6 +1,7 @@
 //! Runs: their slots, their timers, and what makes the engine acquire them.
 
 use interlock_model::RunId;
+use interlock_model::limit::place::RunSlots;
 use interlock_model::limit::rule::SlotClaim;
 use interlock_model::run::RunStatus;
 
@@ -22,11 +23,20 @@ pub(super) fn without_slot(look: &Inspection<'_>, run: RunId) -> Checked {
     let has_slot = look.has(Table::Active, &rows::run(look.tenant, run))?;
     let Known::Is(head) = look.head(run)? else { return Ok(None) };
     let needs_slot = !head.status.is_final() && head.status != RunStatus::Queued;
-    if has_slot || !needs_slot || look.tenant_row()?.is_none() {
+    if has_slot || !needs_slot || look.tenant_row()?.is_none() || is_child(look, run)? {
         return Ok(None);
     }
     look.try_fault("the run is live and holds no slot: the tenant can exceed its cap by one", |draft| {
         draft.restore_slots(run)
+    })
+}
+
+/// Whether the run runs in the slot of its root, or that cannot be read.
+fn is_child(look: &Inspection<'_>, run: RunId) -> Result<bool, StoreError> {
+    Ok(match look.read::<RunSlots>(Table::RunSlots, &rows::run(look.tenant, run))? {
+        Known::Is(slots) => slots.parent.is_some(),
+        Known::Absent => false,
+        Known::Unreadable => true,
     })
 }
 

@@ -63,6 +63,7 @@ fn is_on_its_way(look: &Inspection<'_>, job: &JobId) -> Result<bool, StoreError>
         | InboxEvent::Approval { job: of, .. }
         | InboxEvent::ApprovalAsked { job: of, .. } => of == *job,
         InboxEvent::Cancel { .. }
+        | InboxEvent::Child { .. }
         | InboxEvent::Granted { .. }
         | InboxEvent::Replaced { .. }
         | InboxEvent::Retry { .. } => false,

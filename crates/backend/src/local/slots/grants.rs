@@ -2,6 +2,7 @@
 
 use interlock_model::limit::group::Fullness;
 use interlock_model::limit::judge::RuledGroup;
+use interlock_model::limit::place::RunSlots;
 use interlock_model::limit::rule::SlotClaim;
 use interlock_model::run::InboxEvent;
 use interlock_model::{LimitName, Timestamp};
@@ -49,10 +50,10 @@ impl Draft<'_> {
         }
         self.grant_steps += 1;
         let Some(entry) = self.first_waiting(claim)? else { return Ok(false) };
-        let claims = self.run_slots(entry.run)?.map(|slots| slots.claims).unwrap_or_default();
+        let slots = self.run_slots(entry.run)?.unwrap_or_default();
         self.leave_queue(entry.run)?;
-        match self.blocker(&entry, &claims, claim)? {
-            None => self.grant(&entry, &claims, claim)?,
+        match self.blocker(&entry, &slots, claim)? {
+            None => self.grant(&entry, &slots, claim)?,
             Some((other, fullness)) => self.enter_queue(entry, (&other, fullness))?,
         }
         Ok(true)
@@ -62,11 +63,12 @@ impl Draft<'_> {
     fn blocker(
         &mut self,
         entry: &QueueEntry,
-        claims: &[SlotClaim],
+        slots: &RunSlots,
         own: &SlotClaim,
     ) -> Result<Option<Blocker>, StoreError> {
-        let tenant_runs = SlotClaim::tenant_runs();
-        for claim in claims.iter().chain([&tenant_runs]).filter(|claim| *claim != own) {
+        // A child runs in the slot of its root.
+        let tenant_runs = slots.parent.is_none().then(SlotClaim::tenant_runs);
+        for claim in slots.claims.iter().chain(&tenant_runs).filter(|claim| *claim != own) {
             let RuledGroup { rule, group, .. } = self.group(claim)?;
             if let Some(fullness) = group.fullness(&rule, self.now) {
                 return Ok(Some((claim.clone(), fullness)));
@@ -81,8 +83,11 @@ impl Draft<'_> {
         Ok(None)
     }
 
-    fn grant(&mut self, entry: &QueueEntry, claims: &[SlotClaim], own: &SlotClaim) -> Result<(), StoreError> {
-        self.acquire_slots(entry.run, &entry.workflow, claims, Some(own))?;
+    fn grant(&mut self, entry: &QueueEntry, slots: &RunSlots, own: &SlotClaim) -> Result<(), StoreError> {
+        match slots.parent {
+            None => self.acquire_slots(entry.run, &entry.workflow, &slots.claims, Some(own))?,
+            Some(_) => self.acquire_limit_slots(entry.run, &entry.workflow, &slots.claims, Some(own))?,
+        }
         self.post(entry.run, &[InboxEvent::Granted { at: self.now }])?;
         self.granted += 1;
         Ok(())

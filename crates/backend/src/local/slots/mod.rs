@@ -73,6 +73,18 @@ impl Draft<'_> {
         let now = self.now;
         self.mark(Table::Active, rows::run(self.id, run));
         self.change_group(&SlotClaim::tenant_runs(), |group, rule| group.acquire(rule, now))?;
+        self.acquire_limit_slots(run, workflow, claims, waited_in)
+    }
+
+    /// Gives a run a slot of each of these groups.
+    pub(super) fn acquire_limit_slots(
+        &mut self,
+        run: RunId,
+        workflow: &WorkflowId,
+        claims: &[SlotClaim],
+        waited_in: Option<&SlotClaim>,
+    ) -> Result<(), StoreError> {
+        let now = self.now;
         for claim in claims {
             let mut charge = None;
             if self.group(claim)?.rule.queue.order == QueueOrder::Fair {
@@ -92,14 +104,16 @@ impl Draft<'_> {
         let key = rows::run(self.id, run);
         let Start { workflow, created_at, .. } = self.require(Table::Starts, &key, ("run", &run))?;
         let holder = SlotHolder { since: created_at, workflow, charge: None };
-        for claim in self.run_slots(run)?.map(|slots| slots.claims).unwrap_or_default() {
+        let slots = self.run_slots(run)?.unwrap_or_default();
+        for claim in slots.claims {
             let slot = rows::limit_slot(self.id, &claim, run);
             if !self.has(Table::LimitSlots, &slot)? {
                 self.put(Table::LimitSlots, slot, &holder);
                 self.change_group(&claim, |group, _| group.live += 1)?;
             }
         }
-        if !self.has(Table::Active, &key)? {
+        // A child runs in the slot of its root.
+        if slots.parent.is_none() && !self.has(Table::Active, &key)? {
             self.mark(Table::Active, key);
             self.change_group(&SlotClaim::tenant_runs(), |group, _| group.live += 1)?;
         }

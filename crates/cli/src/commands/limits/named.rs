@@ -8,7 +8,7 @@ use interlock_api::named_limits::{
 };
 use interlock_api::{Code, Page};
 use interlock_model::limit::document::{
-    AppliesTo, LimitDocument, OnFull, QueueDocument, QueueOrder, RateDocument,
+    AppliesTo, CountedRuns, LimitDocument, OnFull, QueueDocument, QueueOrder, RateDocument,
 };
 
 use super::super::durations;
@@ -57,6 +57,9 @@ pub(crate) struct NamedChange {
     /// With `--order fair`: share of a value, from 1 to 1000; repeatable
     #[arg(long, value_name = "VALUE=N", value_parser = weight, help_heading = "Named limit")]
     weight: Vec<(String, u32)>,
+    /// Which runs it counts: `all` counts children, too, and needs --max-wait
+    #[arg(long, value_parser = one_of(CountedRuns::ALL, CountedRuns::name), help_heading = "Named limit")]
+    count: Option<CountedRuns>,
 }
 
 #[derive(Debug, Args)]
@@ -112,10 +115,10 @@ fn weight(text: &str) -> std::result::Result<(String, u32), String> {
 
 impl NamedChange {
     pub(super) fn is_given(&self) -> bool {
-        let Self { file, max_runs, rate, burst, key, workflow, on_full, .. } = self;
+        let Self { file, max_runs, rate, burst, key, workflow, on_full, count, .. } = self;
         let has_text = file.is_some() || key.is_some() || !workflow.is_empty();
         let has_number = max_runs.is_some() || rate.is_some() || burst.is_some();
-        has_text || has_number || on_full.is_some() || self.changes_queue()
+        has_text || has_number || on_full.is_some() || count.is_some() || self.changes_queue()
     }
 
     fn changes_queue(&self) -> bool {
@@ -127,7 +130,7 @@ impl NamedChange {
     /// The document with what the flags say.
     fn over(self, mut document: LimitDocument) -> Result<LimitDocument> {
         let changes_queue = self.changes_queue();
-        let Self { max_runs, rate, burst, key, workflow, on_full, queue_max, max_wait, .. } = self;
+        let Self { max_runs, rate, burst, key, workflow, on_full, queue_max, max_wait, count, .. } = self;
         document.max_runs = max_runs.or(document.max_runs);
         document.key = key.or(document.key);
         if !workflow.is_empty() {
@@ -142,6 +145,9 @@ impl NamedChange {
                 burst;
         }
         document.on_full = on_full.unwrap_or(document.on_full);
+        document.count = count.unwrap_or(document.count);
+        let waits_nowhere =
+            document.count == CountedRuns::Root && matches!(on_full, Some(OnFull::Reject | OnFull::Join));
         if changes_queue {
             let queue = document.queue.get_or_insert_default();
             queue.max = queue_max.or(queue.max);
@@ -152,7 +158,7 @@ impl NamedChange {
             }
             queue.fair_by = self.fair_by.or(queue.fair_by.take());
             queue.weights.extend(self.weight);
-        } else if matches!(on_full, Some(OnFull::Reject | OnFull::Join)) {
+        } else if waits_nowhere {
             document.queue = None;
         }
         Ok(document)

@@ -4,6 +4,7 @@ mod admission_lock;
 mod budgets;
 mod caps;
 mod chaos;
+mod children;
 mod data_loss;
 mod doctor;
 mod documents;

@@ -78,6 +78,8 @@ async fn a_bad_document_is_refused_with_the_name_of_its_field() {
         (json!({"max_runs": -1}), "max_runs"),
         (json!({"max_runs": 1_000_000_001}), "max_runs"),
         (json!({"max_runs": 1, "maxruns": 2}), "maxruns"),
+        (json!({"max_runs": 1, "count": "all"}), "queue.max_wait_sec"),
+        (json!({"max_runs": 1, "count": "some"}), "count"),
         (json!({"max_runs": 1, "key": "input."}), "key"),
         (json!({"max_runs": 1, "key": "secrets.x"}), "key"),
         (json!({"max_runs": 1, "on_full": "explode"}), "on_full"),

@@ -8,15 +8,18 @@ use crate::expression::Template;
 use crate::history::{Event, EventKind};
 use crate::job::NewJob;
 use crate::step::{ErrorCode, StepEvent};
-use crate::workflow::{Delay, Step, StepKind};
+use crate::workflow::{Delay, Step, StepKind, SubworkflowRule};
 use crate::{JobId, StepId, StepKey, Timestamp};
 
 impl Machine<'_> {
     pub(super) fn begin(&mut self, id: &StepId, step: &Step) -> Result<(), Illegal> {
         let key = StepKey::whole(id);
         match &step.kind {
-            StepKind::Worker { fan_out: Some(rule), .. } => self.begin_fan_out(id, rule),
-            StepKind::Worker { fan_out: None, .. } => self.dispatch(&key),
+            StepKind::Worker { fan_out: Some(rule), .. }
+            | StepKind::Subworkflow(SubworkflowRule { fan_out: Some(rule), .. }) => {
+                self.begin_fan_out(id, rule)
+            }
+            StepKind::Worker { fan_out: None, .. } | StepKind::Subworkflow(_) => self.dispatch(&key),
             StepKind::Approval { input } => self.ask_approval(&key, input.as_ref()),
             StepKind::Delay(delay) => self.begin_delay(&key, delay),
             StepKind::Condition { test } => {
@@ -56,14 +59,23 @@ impl Machine<'_> {
         }
     }
 
-    fn render_input(&self, key: &StepKey, input: &Template) -> Result<Value, String> {
+    pub(super) fn render_input(&self, key: &StepKey, input: &Template) -> Result<Value, String> {
         self.render(key, input).map_err(|error| format!("input: {error}"))
     }
 
-    /// Dispatches the step or item as a new job.
+    /// Dispatches the step or item as a new job, or as a run of its own.
     pub(super) fn dispatch(&mut self, key: &StepKey) -> Result<(), Illegal> {
         let Some(step) = self.definition(&key.step) else { return Ok(()) };
-        let StepKind::Worker { topic, input, fan_out } = &step.kind else { return Ok(()) };
+        let (topic, input, fan_out) = match &step.kind {
+            StepKind::Worker { topic, input, fan_out } => (topic, input, fan_out),
+            StepKind::Subworkflow(rule) => return self.start_child(key, rule),
+            StepKind::Approval { .. }
+            | StepKind::Condition { .. }
+            | StepKind::Delay(_)
+            | StepKind::Transform { .. }
+            | StepKind::Notify { .. }
+            | StepKind::Switch(_) => return Ok(()),
+        };
         let rendered = match input {
             Some(input) => self.render_input(key, input),
             None => Ok(self.default_input(key, fan_out.is_some())),
@@ -154,7 +166,7 @@ impl Machine<'_> {
     }
 
     /// The input of a job whose step defines none: the item, or the run's input.
-    fn default_input(&self, key: &StepKey, fans_out: bool) -> Value {
+    pub(super) fn default_input(&self, key: &StepKey, fans_out: bool) -> Value {
         let input = if fans_out {
             let item = self.run.steps.get(key).and_then(|step| step.item.clone());
             json!({"item": item, "index": key.item})

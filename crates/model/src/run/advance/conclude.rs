@@ -66,7 +66,7 @@ impl Machine<'_> {
             .run
             .steps
             .iter()
-            .filter(|(_, step)| !step.status.is_settled() || step.job_open)
+            .filter(|(_, step)| !step.status.is_settled() || step.job_open || step.child_open)
             .map(|(key, _)| key.clone())
             .collect();
         for key in open {

@@ -68,6 +68,11 @@ impl Machine<'_> {
             | ErrorCode::RunTooLarge
             | ErrorCode::NoCaseMatches
             | ErrorCode::BudgetExhausted
+            | ErrorCode::ChildFailed
+            | ErrorCode::WorkflowNotFound
+            | ErrorCode::InvalidInput
+            | ErrorCode::LimitReached
+            | ErrorCode::TooDeep
             | ErrorCode::ExpressionFailed => (StepEvent::Fail, EventKind::StepFailed),
         };
         self.move_step(key, event)?;

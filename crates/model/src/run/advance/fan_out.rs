@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{ITEMS_MAX, Illegal, Machine, PIECE_MAX, size};
+use crate::child::OPEN_CHILDREN_MAX;
 use crate::history::EventKind;
 use crate::step::{FanOut, StepEvent, StepRun, StepStatus};
 use crate::workflow::{FanOutRule, StepKind};
@@ -43,8 +44,7 @@ impl Machine<'_> {
     pub(super) fn continue_fan_outs(&mut self) -> Result<(), Illegal> {
         let workflow = self.workflow;
         for (id, step) in &workflow.steps {
-            let fans_out = matches!(&step.kind, StepKind::Worker { fan_out: Some(_), .. });
-            if fans_out && !self.has_ended() && self.status(id) == StepStatus::Running {
+            if step.kind.fan_out().is_some() && !self.has_ended() && self.status(id) == StepStatus::Running {
                 self.fill(id)?;
             }
         }
@@ -72,11 +72,11 @@ impl Machine<'_> {
     /// Dispatches further items up to the limit of parallel items, as many as belong into one turn.
     pub(super) fn fill(&mut self, step: &StepId) -> Result<(), Illegal> {
         let parent = StepKey::whole(step);
-        let Some(StepKind::Worker { fan_out: Some(rule), .. }) = self.definition(step).map(|step| &step.kind)
-        else {
-            return Ok(());
-        };
-        let parallel_max = rule.parallel_max.map_or(u32::MAX, std::num::NonZeroU32::get);
+        let Some(definition) = self.definition(step) else { return Ok(()) };
+        let Some(rule) = definition.kind.fan_out() else { return Ok(()) };
+        let is_bounded = matches!(definition.kind, StepKind::Subworkflow(_));
+        let most = if is_bounded { OPEN_CHILDREN_MAX } else { u32::MAX };
+        let parallel_max = rule.parallel_max.map_or(most, |written| written.get().min(most));
         let found = self.run.steps.get(&parent).filter(|found| !found.status.is_settled());
         let Some(total) = found.and_then(|found| found.fan_out).map(|fan_out| fan_out.total) else {
             return Ok(());

@@ -4,6 +4,7 @@
 //! the run, so a crash loses neither.
 
 mod begin;
+mod children;
 mod conclude;
 mod due;
 mod failure;
@@ -21,6 +22,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Ending, IllegalRun, InboxEvent, Run, RunEvent, RunStatus};
 use crate::approval::Approval;
+use crate::child::{ChildEffects, ChildReport};
 use crate::dead_letter::DeadLetter;
 use crate::history::{Event, EventKind};
 use crate::job::NewJob;
@@ -61,6 +63,7 @@ pub struct Effects {
     pub approvals_withdrawn: Vec<JobId>,
     /// New dead letters.
     pub buried: Vec<DeadLetter>,
+    pub children: ChildEffects,
 }
 
 impl Effects {
@@ -75,6 +78,7 @@ impl Effects {
         self.approvals_opened.retain(|approval| !undone.contains(&approval.job));
         self.revoked.retain(|job| !undone.contains(job));
         self.approvals_withdrawn.retain(|job| !undone.contains(job));
+        self.children.drop_undone();
     }
 }
 
@@ -113,6 +117,7 @@ pub fn advance(
     inbox: &[InboxEvent],
     context: &TurnContext,
 ) -> Result<Advance, Illegal> {
+    let had_ended = run.head.status.is_final();
     let mut machine = Machine {
         workflow,
         run,
@@ -122,6 +127,7 @@ pub fn advance(
         effects: Effects::default(),
         events: Vec::new(),
         has_failure: false,
+        had_ended,
         rendered_bytes: 0,
         items_written: 0,
         continues: false,
@@ -150,6 +156,7 @@ struct Machine<'a> {
     events: Vec<Event>,
     /// Whether a step failed in this turn. Only then can the run have a new fatal failure.
     has_failure: bool,
+    had_ended: bool,
     rendered_bytes: u64,
     items_written: usize,
     continues: bool,
@@ -170,6 +177,9 @@ impl<'a> Machine<'a> {
     }
 
     fn finish(mut self) -> Advance {
+        if !self.had_ended {
+            self.effects.children.report = ChildReport::of(&self.run);
+        }
         self.effects.drop_undone();
         self.run.head.due_at = if self.has_ended() { None } else { self.next_due() };
         self.run.head.updated_at = self.now;
@@ -180,7 +190,7 @@ impl<'a> Machine<'a> {
 
     /// Whether this turn must leave what could still be dispatched to the next.
     fn is_full(&mut self) -> bool {
-        let is_full = self.effects.dispatched.len() >= PIECE_MAX;
+        let is_full = self.effects.dispatched.len() + self.effects.children.started.len() >= PIECE_MAX;
         self.continues |= is_full;
         is_full
     }
@@ -250,8 +260,9 @@ impl<'a> Machine<'a> {
         Event::new(self.now, kind).of_step(key)
     }
 
-    /// Revokes the open job or withdraws the open approval of a step that continues without it.
+    /// Revokes the open job, withdraws the open approval or cancels the open child of a step that continues without it.
     fn revoke_job(&mut self, key: &StepKey) {
+        self.cancel_child(key);
         let step = self.step(key);
         if !step.job_open {
             return;

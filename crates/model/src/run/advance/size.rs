@@ -5,6 +5,7 @@ use serde_json::Value;
 use super::super::{InboxEvent, Run};
 use super::{Illegal, Machine};
 use crate::StepKey;
+use crate::child::ChildOutcome;
 use crate::history::Event;
 use crate::job::JobOutcome;
 use crate::step::ErrorCode;
@@ -46,9 +47,11 @@ const SMALL_BYTES_MAX: u64 = 64 << 10;
 /// Whether a turn costs so little that it may be computed in passing: few steps, little data, and no schema to check.
 pub fn is_small_turn(workflow: &Workflow, run: &Run, inbox: &[InboxEvent]) -> bool {
     let bytes = inbox.iter().map(|event| match event {
-        InboxEvent::Job { outcome: JobOutcome::Completed { output, .. }, .. } => size(output),
+        InboxEvent::Job { outcome: JobOutcome::Completed { output, .. }, .. }
+        | InboxEvent::Child { outcome: ChildOutcome::Succeeded { output }, .. } => size(output),
         // Their texts are bounded.
         InboxEvent::Job { .. }
+        | InboxEvent::Child { .. }
         | InboxEvent::Approval { .. }
         | InboxEvent::ApprovalAsked { .. }
         | InboxEvent::Cancel { .. }
@@ -116,9 +119,11 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// Bytes of the inputs of all jobs and approvals that this turn opens.
+    /// Bytes of the inputs of all jobs, approvals and children that this turn opens.
     fn opened_bytes(&self) -> u64 {
         let jobs = self.effects.dispatched.iter().map(|job| &job.input);
-        jobs.chain(self.effects.approvals_opened.iter().map(|approval| &approval.input)).map(size).sum()
+        let approvals = self.effects.approvals_opened.iter().map(|approval| &approval.input);
+        let children = self.effects.children.started.iter().map(|child| &child.input);
+        jobs.chain(approvals).chain(children).map(size).sum()
     }
 }

@@ -24,6 +24,7 @@ impl Machine<'_> {
             | InboxEvent::Cancel { .. }
             | InboxEvent::Granted { .. }
             | InboxEvent::Replaced { .. }
+            | InboxEvent::Child { .. }
                 if self.has_ended() =>
             {
                 Ok(())
@@ -31,6 +32,7 @@ impl Machine<'_> {
             InboxEvent::Job { job, outcome, .. } => self.take_outcome(job, outcome),
             InboxEvent::Approval { job, decision } => self.take_decision(job, decision),
             InboxEvent::ApprovalAsked { job, reason } => self.take_question(job, reason),
+            InboxEvent::Child { step, child, outcome } => self.take_child(step, *child, outcome),
             InboxEvent::Granted { at } => self.take_grant(*at),
             InboxEvent::Replaced { by, limit } => self.take_replacement(*by, limit),
             InboxEvent::Cancel { by } => {
@@ -129,7 +131,7 @@ impl Machine<'_> {
         };
         let message = format!("the output does not match its schema: {violation}");
         self.record(self.event(EventKind::StepOutputInvalid, key).saying(message.clone()));
-        if kind == EventKind::StepCompleted {
+        if matches!(kind, EventKind::StepCompleted | EventKind::StepSubworkflowCompleted) {
             // A model may produce a valid output on the next attempt.
             self.fail_attempt(key, ErrorCode::OutputInvalid, message, true)
         } else {

@@ -1,5 +1,6 @@
 //! Scenarios of advancing a run.
 
+mod children;
 mod fan_out;
 mod gathering;
 mod graph;
@@ -68,6 +69,7 @@ impl TestRun {
             input,
             idempotency_key: None,
             origin: StartedFrom::Request,
+            parent: None,
             labels: BTreeMap::new(),
             priority: StartPriority::default(),
             created_at: now,
@@ -116,7 +118,8 @@ impl TestRun {
         let events =
             advanced.events.into_iter().map(|event| (event.kind, event.step.map(|step| step.to_string())));
         self.events.extend(events);
-        let Effects { dispatched, revoked, approvals_opened, approvals_withdrawn, buried } = advanced.effects;
+        let Effects { dispatched, revoked, approvals_opened, approvals_withdrawn, buried, children } =
+            advanced.effects;
         self.jobs.extend(dispatched.iter().cloned());
         self.jobs.retain(|job| !revoked.contains(&job.id));
         self.effects.dispatched.extend(dispatched);
@@ -124,6 +127,9 @@ impl TestRun {
         self.effects.approvals_opened.extend(approvals_opened);
         self.effects.approvals_withdrawn.extend(approvals_withdrawn);
         self.effects.buried.extend(buried);
+        self.effects.children.started.extend(children.started);
+        self.effects.children.cancelled.extend(children.cancelled);
+        self.effects.children.report = children.report.or(self.effects.children.report.take());
         advanced.continues
     }
 
