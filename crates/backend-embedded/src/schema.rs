@@ -98,6 +98,7 @@ const MIGRATIONS: &[Migration] = &[
         ],
         update: "",
     },
+    Migration { tables: &["debounced_runs"], update: "" },
 ];
 
 impl Migration {

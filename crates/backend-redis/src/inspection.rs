@@ -55,6 +55,8 @@ impl Theme {
             Invariant::RunWithoutLimitSlot,
             Invariant::QueuedRunInNoQueue,
             Invariant::LimitQueueEntryWithoutRun,
+            Invariant::DebouncedRunWithoutTimer,
+            Invariant::DebounceEntryWithoutRun,
             Invariant::StartableRunWaits,
         ];
         if invariant == Invariant::RowDamaged {

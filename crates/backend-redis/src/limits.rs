@@ -22,6 +22,8 @@ struct LimitRow {
     queued_max: u32,
     wait_max: u64,
     order: QueueOrder,
+    quiet: Option<u64>,
+    delay_max: Option<u64>,
 }
 
 impl Scripted for SaveLimit {
@@ -35,6 +37,8 @@ impl Scripted for SaveLimit {
             queued_max: rule.queue.queued_max,
             wait_max: millis(rule.queue.wait_max),
             order: rule.queue.order,
+            quiet: rule.debounce.map(|debounce| millis(debounce.quiet)),
+            delay_max: rule.debounce.map(|debounce| millis(debounce.delay_max)),
         };
         Arguments::default()
             .with("name", &self.name)

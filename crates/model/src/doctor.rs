@@ -63,10 +63,14 @@ invariants! {
     RunWithoutLimitSlot = "run_without_limit_slot", Tenant, "give the run a slot, even above the limit";
     /// The stored counts of a group equal the numbers of its slots and of its waiting runs.
     LimitCountDrift = "limit_count_drift", Tenant, "store the counted numbers";
-    /// Every queued run waits in exactly one queue.
+    /// Every queued run waits in exactly one queue, or for newer starts.
     QueuedRunInNoQueue = "queued_run_in_no_queue", Tenant, "put the run into the queue of its tenant's slots, in its place";
     /// Every entry of a limit's queue belongs to a run that waits there.
     LimitQueueEntryWithoutRun = "limit_queue_entry_without_run", Tenant, "remove the entry";
+    /// A run that waits for newer starts is listed in its group, and has a timer that ends its wait.
+    DebouncedRunWithoutTimer = "debounced_run_without_timer", Tenant, "list the run and set its timer";
+    /// Every run that a group lists as waiting for newer starts waits for them there.
+    DebounceEntryWithoutRun = "debounce_entry_without_run", Tenant, "remove the entry";
     /// No queued run waits that could start.
     StartableRunWaits = "startable_run_waits", Tenant, "set the timer that starts it";
     /// An idempotency key names a run that exists or was deleted.

@@ -21,8 +21,8 @@ end
 
 -- The answer to a start that has made its run before: it may still wait.
 local function accepted(run, usage)
-  local waiting = redis.call('HGET', key('wf:run', run), 'waiting')
-  return waiting and arrivals().show_place(run, waiting, usage) or admitted(run, usage)
+  local waiting, debounced = unpack(redis.call('HMGET', key('wf:run', run), 'waiting', 'debounced'))
+  return (waiting or debounced) and arrivals().show_place(run, waiting, debounced, usage) or admitted(run, usage)
 end
 
 -- What the key says, before the limits are checked: a retry must not fail because it worked.
@@ -111,18 +111,37 @@ local function write_run(start, rows)
   return final[rows.status]
 end
 
--- A run that waits for slots. The engine begins it when it has them.
-local function write_queued_run(start, rows, wait_until)
-  local run, copied = start.run, {}
+-- A run that waits, with what its start asks for. The engine begins it when it has its slots.
+local function write_waiting(run, workflow, rows, document, wait_until)
+  local copied = {}
   for index = 1, rows.copied do
     copied[index] = rows.steps[index]
   end
   write_steps(run, copied)
-  redis.call('HSET', key('wf:run', run), 'start', at_time(rows.document, now), 'head',
+  redis.call('HSET', key('wf:run', run), 'start', document, 'head',
     string.format(formats.queued_head, now, wait_until, wait_until), 'status', 'queued', 'version', '0', 'fence', '0',
-    'workflow', start.workflow)
+    'workflow', workflow)
   set_timer(run, wait_until)
-  append_events(run, { string.format(formats.queued_event, now) })
+end
+
+local function write_queued_run(start, wait_until)
+  write_waiting(start.run, start.workflow, start.begun, at_time(start.begun.document, now), wait_until)
+  append_events(start.run, { string.format(formats.queued_event, now) })
+end
+
+local function write_debounced_run(start, wait_until)
+  write_waiting(start.run, start.workflow, start.begun, at_time(start.begun.document, now), wait_until)
+  append_events(start.run, { string.format(formats.debounced_event, now) })
+end
+
+-- Writes what a newer start asks for in place of what a waiting run had.
+local function replace_start(start, run, created_at, wait_until)
+  local rows = cmsgpack.unpack(start.rows)
+  -- The document begins with the id that the run would have had.
+  local document, front = at_time(rows.document, created_at), '{"run":"'
+  document = front .. run .. string.sub(document, #front + #start.run + 1)
+  redis.call('UNLINK', key('wf:steps', run))
+  write_waiting(run, start.workflow, rows, document, wait_until)
 end
 
 -- Begins to write a start, after its decision.
@@ -167,7 +186,8 @@ local function by_limits(start, found)
     return at_capacity(found)
   end
   return arrivals().arrive(start, found, { create = create, begin_rows = begin_rows, at_capacity = at_capacity,
-    write_queued_run = write_queued_run, write_key = write_key })
+    write_queued_run = write_queued_run, write_debounced_run = write_debounced_run, replace_start = replace_start,
+    write_key = write_key })
 end
 
 local function admit(start)

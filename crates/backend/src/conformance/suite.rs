@@ -220,6 +220,8 @@ macro_rules! conformance_suite {
                 a_wrong_count_of_a_group_is_corrected,
                 a_queued_run_in_no_queue_is_queued_again,
                 an_entry_of_a_run_that_does_not_wait_is_removed,
+                a_debounced_run_without_a_timer_gets_one,
+                an_entry_of_a_run_that_is_not_debounced_is_removed,
                 a_run_that_could_start_is_started,
                 a_key_of_a_run_that_never_existed_is_deleted,
                 an_abandoned_reservation_is_released,

@@ -6,9 +6,9 @@ use interlock_model::admission::{
 use interlock_model::history::{Event, EventKind};
 use interlock_model::limit::EffectiveLimits;
 use interlock_model::limit::document::QueueOrder;
-use interlock_model::limit::group::Fullness;
+use interlock_model::limit::group::{Fullness, Quiet};
 use interlock_model::limit::judge::{Arrival, judge};
-use interlock_model::limit::place::RunSlots;
+use interlock_model::limit::place::{Debounced, RunSlots};
 use interlock_model::limit::rule::SlotClaim;
 use interlock_model::run::{Head, RunStatus};
 use interlock_model::{RunId, Timestamp};
@@ -18,7 +18,7 @@ use super::rows::{self, WorkflowHead};
 use super::slots::{LimitedTenant, QueueEntry};
 use super::store::Decide;
 use super::tables::{Decided, Decision, Table, View, read};
-use super::{inbox, reservations, slots, tenants};
+use super::{debounce, inbox, reservations, slots, tenants};
 use crate::StoreError;
 use crate::verbs::Admit;
 
@@ -81,6 +81,8 @@ struct Waits {
 }
 
 enum WaitsHow {
+    /// For newer starts.
+    Debounced(Quiet),
     Behind,
     InPlaceOfLast,
     AfterRunning(RunId),
@@ -101,10 +103,19 @@ fn arrive(
             return join(draft, admit, (run, &claim), usage).map(Arrived::Answered);
         }
         arrival = judge(&met, false, draft.now);
+    } else if let Arrival::Debounce { at, rule } = arrival {
+        if let Some(found) = draft.run_to_debounce(&claim_at(at), &admit.request.workflow)? {
+            return debounce::take_in(draft, (admit, plan), found, rule).map(Arrived::Answered);
+        }
+        arrival = judge(&met, false, draft.now);
     }
     let waits = |at, fullness, how| Ok(Arrived::Waits(Waits { claim: claim_at(at), fullness, how }));
     match arrival {
         Arrival::Start => Ok(Arrived::Starts),
+        Arrival::Debounce { at, rule } => {
+            let quiet = rule.after_start(draft.now, draft.now, 1);
+            waits(at, Fullness::Quiet(quiet), WaitsHow::Debounced(quiet))
+        }
         Arrival::Queue { at, fullness } => waits(at, fullness, WaitsHow::Behind),
         Arrival::ReplaceQueued { at, fullness } => waits(at, fullness, WaitsHow::InPlaceOfLast),
         Arrival::ReplaceRunning { at, fullness } => {
@@ -159,8 +170,9 @@ fn accepted(
     let Some(queued) = slots::queued_run(view, tenant, *run)? else { return Ok(admit.admitted(usage)) };
     let claim = SlotClaim { limit: queued.waiting.limit, group: queued.waiting.group };
     let mut draft = Draft::new(view, now, tenant);
-    let fullness = draft.group(&claim)?;
-    let fullness = fullness.group.fullness(&fullness.rule, now).unwrap_or(Fullness::Others);
+    let met = draft.group(&claim)?;
+    let fullness = queued.quiet.map(Fullness::Quiet).or_else(|| met.group.fullness(&met.rule, now));
+    let fullness = fullness.unwrap_or(Fullness::Others);
     let blocked = draft.blocked(&claim, fullness)?;
     Ok(StartOutcome::Queued { run: *run, position: queued.position, blocked, usage })
 }
@@ -230,7 +242,8 @@ fn queue(
     let start = &*admit.request;
     let (run, now) = (start.run, draft.now);
     let blocked = draft.blocked(&claim, fullness)?;
-    let until = now + draft.group(&claim)?.rule.queue.wait_max;
+    let quiet_until = if let WaitsHow::Debounced(quiet) = how { Some(quiet.until) } else { None };
+    let until = quiet_until.unwrap_or(now) + draft.group(&claim)?.rule.queue.wait_max;
     write_start(&mut draft, (start, plan), now, ("queued", &limited.limits));
     draft.put(Table::Heads, rows::run(&start.tenant, run), &Head::queued(now, until));
     draft.mark(Table::Timers, rows::timed(&start.tenant, until, &run));
@@ -240,6 +253,14 @@ fn queue(
     let is_first_come = draft.group(&claim)?.rule.queue.order == QueueOrder::Fifo;
     let mut position = is_first_come.then_some(u64::from(blocked.queued) + 1);
     match how {
+        WaitsHow::Debounced(quiet) => {
+            let (SlotClaim { limit, group }, workflow) = (claim, start.workflow.clone());
+            let debounced = Debounced { limit, group, workflow, place, first_at: now, quiet };
+            draft.debounce(run, claims, debounced)?;
+            let first = rows::numbered(&start.tenant, run, 1);
+            draft.put(Table::Timeline, first, &Event::debounced(now));
+            position = None;
+        }
         WaitsHow::Behind => draft.enter_queue(entry, claims, (&claim, fullness))?,
         WaitsHow::InPlaceOfLast => {
             draft.supersede_last(&claim, run)?;
@@ -273,7 +294,7 @@ fn write_start(
 }
 
 /// Lets the start's key, if it has one, stand for a run.
-fn write_key(draft: &mut Draft<'_>, start: &RunRequest, run: RunId, limits: &EffectiveLimits) {
+pub(super) fn write_key(draft: &mut Draft<'_>, start: &RunRequest, run: RunId, limits: &EffectiveLimits) {
     let Some(intent) = &start.intent else { return };
     let record = KeyRecord {
         run,

@@ -11,6 +11,7 @@ mod budgets;
 mod claim;
 mod commit;
 mod dead_letters;
+mod debounce;
 mod deliveries;
 mod documents;
 mod draft;

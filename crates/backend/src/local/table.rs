@@ -87,7 +87,10 @@ tables! {
     RunSlots = "run_slots": Some(row::<RunId, RunSlots>),
     /// `tenant/limit/group/score/arrival/run` for each run that waits for slots.
     RunQueue = "run_queue": Some(row::<RunId, QueueEntry>),
-    /// `tenant/time/limit/group` for each group whose slots are granted then.
+    /// `tenant/limit/group/workflow/run` for each run that waits for newer starts.
+    Debounced = "debounced_runs": Some(key::<RunId>),
+    /// `tenant/time/limit/group` for each group whose slots are granted then, and `tenant/time/limit/+run` for each run
+    /// whose quiet period ends then.
     LimitTimers = "limit_timers": None,
     /// `tenant/run` for each run that has something to take into account.
     Ready = "ready": Some(key::<RunId>),

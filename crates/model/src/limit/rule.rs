@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::Value as Json;
 
 use super::document::{LimitDocument, OnFull};
-use super::group::{GroupRule, Rate};
+use super::group::{DebounceRule, GroupRule, Rate};
 use super::{GroupKey, QUEUE_WAIT_DEFAULT, QUEUED_MAX_DEFAULT, QueueRule, RUNS_MAX_BOUND, TENANT_RUNS};
 use crate::expression::{Expression, Member, Scope};
 use crate::limit::document::Labels;
@@ -26,6 +26,10 @@ const QUEUED_MAX: u32 = 1_000_000;
 const AHEAD_MAX: u64 = 3_155_760_000_000_000;
 /// One year.
 const SECONDS_MAX: u32 = 31_536_000;
+/// One week.
+const DELAY_SECONDS_MAX: u32 = 604_800;
+/// How long newer starts may delay a run where its limit does not say, as a multiple of its quiet period.
+const DELAY_DEFAULT: u32 = 10;
 
 /// The names that the key of a limit may read.
 const ROOTS: [&str; 3] = ["input", "workflow", "labels"];
@@ -157,7 +161,8 @@ pub fn check_matching(rules: &[LimitRule]) -> Result<(), InvalidLimit> {
 
 fn check_numbers(document: &LimitDocument) -> Result<(), InvalidLimit> {
     let LimitDocument { max_runs, rate, on_full, queue, .. } = document;
-    require("max_runs", max_runs.is_some() || rate.is_some(), "a limit needs max_runs or rate")?;
+    let has_numbers = max_runs.is_some() || rate.is_some() || *on_full == OnFull::Debounce;
+    require("max_runs", has_numbers, "a limit needs max_runs or rate, unless it debounces")?;
     require("max_runs", max_runs.is_none_or(|runs| runs <= RUNS_MAX_BOUND), "use at most 1000000000")?;
     if let Some(rate) = rate {
         within("rate.starts", Some(rate.starts), STARTS_MAX)?;
@@ -175,7 +180,22 @@ fn check_numbers(document: &LimitDocument) -> Result<(), InvalidLimit> {
     )?;
     let waits = !matches!(on_full, OnFull::Reject | OnFull::Join);
     require("queue", waits || queue.is_none(), format!("{} does not queue: leave it out", on_full.name()))?;
+    check_debounce(document)?;
     check_queue(document)
+}
+
+fn check_debounce(document: &LimitDocument) -> Result<(), InvalidLimit> {
+    let LimitDocument { on_full, quiet_sec, max_delay_sec, .. } = document;
+    if *on_full != OnFull::Debounce {
+        let problem = format!("{} waits for no newer start: leave it out", on_full.name());
+        require("quiet_sec", quiet_sec.is_none(), problem.clone())?;
+        return require("max_delay_sec", max_delay_sec.is_none(), problem);
+    }
+    require("quiet_sec", quiet_sec.is_some(), "debounce needs it")?;
+    within("quiet_sec", *quiet_sec, DELAY_SECONDS_MAX)?;
+    within("max_delay_sec", *max_delay_sec, DELAY_SECONDS_MAX)?;
+    let is_long = max_delay_sec.is_none_or(|delay| quiet_sec.is_some_and(|quiet| quiet <= delay));
+    require("max_delay_sec", is_long, "use at least quiet_sec")
 }
 
 fn check_queue(document: &LimitDocument) -> Result<(), InvalidLimit> {
@@ -186,13 +206,14 @@ fn check_queue(document: &LimitDocument) -> Result<(), InvalidLimit> {
 
 /// The document of the built-in limit: the tenant's live runs.
 pub fn check_tenant_runs(document: &LimitDocument) -> Result<(), InvalidLimit> {
-    let LimitDocument { applies_to, key, max_runs, rate, on_full, queue: _ } = document;
+    let LimitDocument { applies_to, key, max_runs, rate, on_full, .. } = document;
     require("applies_to", applies_to.is_none(), "tenant-runs applies to every workflow")?;
     require("key", key.is_none(), "tenant-runs has one group")?;
     require("rate", rate.is_none(), "tenant-runs has no rate: make a limit of another name")?;
     require("max_runs", max_runs.is_none_or(|runs| runs <= RUNS_MAX_BOUND), "use at most 1000000000")?;
     let is_simple = matches!(on_full, OnFull::Reject | OnFull::Queue);
     require("on_full", is_simple, "tenant-runs rejects or queues")?;
+    check_debounce(document)?;
     check_queue(document)
 }
 
@@ -283,8 +304,16 @@ impl LimitDocument {
                 wait_max,
                 order: queue.order,
             },
+            debounce: self.debounce_rule(),
             is_paused,
         }
+    }
+
+    fn debounce_rule(&self) -> Option<DebounceRule> {
+        let quiet = self.quiet_sec.filter(|_| self.on_full == OnFull::Debounce)?;
+        let delay = self.max_delay_sec.unwrap_or(quiet.saturating_mul(DELAY_DEFAULT).min(DELAY_SECONDS_MAX));
+        let [quiet, delay_max] = [quiet, delay].map(|sec| Duration::from_secs(sec.into()));
+        Some(DebounceRule { quiet, delay_max })
     }
 }
 
@@ -361,11 +390,33 @@ mod tests {
             (json!({"max_runs": 1, "on_full": "queue", "queue": {"max_wait_sec": 0}}), "queue.max_wait_sec"),
             (json!({"rate": rate(1, 1, 1), "on_full": "join"}), "on_full"),
             (json!({"max_runs": 0, "on_full": "replace_running"}), "on_full"),
+            (json!({"on_full": "debounce"}), "quiet_sec"),
+            (json!({"on_full": "debounce", "quiet_sec": 0}), "quiet_sec"),
+            (json!({"on_full": "debounce", "quiet_sec": 604_801}), "quiet_sec"),
+            (json!({"on_full": "debounce", "quiet_sec": 5, "max_delay_sec": 4}), "max_delay_sec"),
+            (json!({"on_full": "debounce", "quiet_sec": 5, "max_delay_sec": 604_801}), "max_delay_sec"),
+            (json!({"max_runs": 1, "quiet_sec": 5}), "quiet_sec"),
+            (json!({"max_runs": 1, "on_full": "queue", "max_delay_sec": 5}), "max_delay_sec"),
         ] {
             let refused = rule("limit", document.clone()).map(|rule| rule.name);
             assert_eq!(refused.map_err(|invalid| invalid.field), Err(field), "{document}");
         }
         assert_eq!(rule(TENANT_RUNS, json!({"max_runs": 1})).unwrap_err().field, "name");
+    }
+
+    #[test]
+    fn a_limit_that_debounces_needs_no_slots_and_bounds_the_delay_by_itself() {
+        let debounce = |document: Json| {
+            rule("limit", document.clone()).unwrap();
+            let document: LimitDocument = serde_json::from_value(document).unwrap();
+            let rule = document.group_rule(false);
+            rule.debounce.map(|debounce| (debounce.quiet.as_secs(), debounce.delay_max.as_secs()))
+        };
+        assert_eq!(debounce(json!({"on_full": "debounce", "quiet_sec": 5})), Some((5, 50)));
+        assert_eq!(debounce(json!({"on_full": "debounce", "quiet_sec": 100_000})), Some((100_000, 604_800)));
+        let given = json!({"on_full": "debounce", "quiet_sec": 5, "max_delay_sec": 5, "max_runs": 1});
+        assert_eq!(debounce(given), Some((5, 5)));
+        assert_eq!(debounce(json!({"max_runs": 1})), None);
     }
 
     #[test]

@@ -52,6 +52,8 @@ pub trait Plant: Subject {
     /// | `limit_count_drift` | the group counts more live runs than there are; subject: `one/api` |
     /// | `queued_run_in_no_queue` | the entry of the last of `waiting` is deleted, and not counted |
     /// | `limit_queue_entry_without_run` | an entry for `missing` behind the others, which the count includes |
+    /// | `debounced_run_without_timer` | the timer of `debounced` is deleted |
+    /// | `debounce_entry_without_run` | an entry for `missing` beside that of `debounced` |
     /// | `startable_run_waits` | the limit of `one` is raised, and nothing granted; subject: the first of `waiting` |
     /// | `key_without_run` | `key` names `missing`; subject: `<workflow>/<key>` |
     /// | `reservation_left_behind` | the reservation of `reserved` ended an hour ago; subject: `<workflow>/<key>` |
@@ -198,6 +200,8 @@ faults! {
     a_wrong_count_of_a_group_is_corrected: LimitCountDrift,
     a_queued_run_in_no_queue_is_queued_again: QueuedRunInNoQueue,
     an_entry_of_a_run_that_does_not_wait_is_removed: LimitQueueEntryWithoutRun,
+    a_debounced_run_without_a_timer_gets_one: DebouncedRunWithoutTimer,
+    an_entry_of_a_run_that_is_not_debounced_is_removed: DebounceEntryWithoutRun,
     a_run_that_could_start_is_started: StartableRunWaits,
     a_key_of_a_run_that_never_existed_is_deleted: KeyWithoutRun,
     an_abandoned_reservation_is_released: ReservationLeftBehind,

@@ -13,8 +13,8 @@ use super::super::scene::name;
 use super::{Walk, sampled};
 use crate::limits::{LimitBook, LimitChange};
 use crate::verbs::{
-    DeleteLimit, ListLimits, ListQueuedRuns, ListSlots, MoveQueuedRun, PauseLimit, ReadLimitUsage,
-    ReadQueuedRun, SaveLimit,
+    DeleteLimit, ListLimits, ListQueuedRuns, ListSlots, MoveQueuedRun, PauseLimit, ReadDebouncedRun,
+    ReadLimitUsage, ReadQueuedRun, SaveLimit,
 };
 
 /// Narrow, wide and built in.
@@ -86,6 +86,11 @@ sampled!(ListQueuedRuns, 2, |walk| {
     Some(ListQueuedRuns { tenant, name, group, limit: walk.random.random_range(1..10) })
 });
 
+sampled!(ReadDebouncedRun, 2, |walk| {
+    let (tenant, name, group) = (walk.tenant(), walk.limit_name(), walk.group());
+    Some(ReadDebouncedRun { tenant, name, group, workflow: walk.workflow() })
+});
+
 sampled!(ListSlots, 2, |walk| {
     let (tenant, name, group) = (walk.tenant(), walk.limit_name(), walk.group());
     Some(ListSlots { tenant, name, group, limit: walk.random.random_range(1..10) })
@@ -132,12 +137,17 @@ impl Walk {
     }
 
     fn limit_document(&mut self) -> LimitDocument {
-        let on_full = ["reject", "queue", "queue", "join", "replace_queued", "replace_running"];
+        let on_full =
+            ["reject", "queue", "queue", "join", "replace_queued", "replace_running", "debounce", "debounce"];
         let on_full = on_full.choose(&mut self.random).expect("there are some");
         let mut document = json!({"max_runs": self.random.random_range(1..4), "on_full": on_full});
         if self.flip(0.3) {
             let starts = self.random.random_range(1..4);
             document["rate"] = json!({"starts": starts, "period_sec": 2, "burst": 1});
+        }
+        if *on_full == "debounce" {
+            document["quiet_sec"] = json!(self.random.random_range(1..4));
+            document["max_delay_sec"] = json!(self.random.random_range(4..8));
         }
         if !matches!(*on_full, "reject" | "join") {
             let order = if self.flip(0.5) { "priority" } else { "fifo" };

@@ -54,6 +54,8 @@ fn rule(invariant: Invariant) -> Option<Rule> {
         I::LimitCountDrift => Rule::Text(&[Table::LimitGroups], limits::count_drift),
         I::QueuedRunInNoQueue => Rule::Run(&[Table::Heads], limits::queued_in_no_queue),
         I::LimitQueueEntryWithoutRun => Rule::Run(&[Table::RunQueue], limits::entry_without_run),
+        I::DebouncedRunWithoutTimer => Rule::Run(&[Table::RunSlots], limits::debounced_without_timer),
+        I::DebounceEntryWithoutRun => Rule::Run(&[Table::Debounced], limits::debounce_entry_without_run),
         I::StartableRunWaits => Rule::Run(&[Table::RunQueue], limits::startable_waits),
         I::KeyWithoutRun => Rule::Text(&[Table::IdempotencyKeys], keys::without_run),
         I::ReservationLeftBehind => Rule::Text(&[Table::IdempotencyKeys], keys::left_behind),

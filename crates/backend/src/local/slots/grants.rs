@@ -40,7 +40,9 @@ impl Draft<'_> {
                 self.grant_at(next_at, claim);
                 return Ok(false);
             }
-            Some(Fullness::Slots | Fullness::Paused | Fullness::Others) => return Ok(false),
+            Some(Fullness::Slots | Fullness::Paused | Fullness::Others | Fullness::Quiet(_)) => {
+                return Ok(false);
+            }
         }
         if self.grant_steps == GRANT_STEPS_MAX {
             self.grant_at(self.now, claim);
@@ -50,22 +52,32 @@ impl Draft<'_> {
         let Some(entry) = self.first_waiting(claim)? else { return Ok(false) };
         let claims = self.run_slots(entry.run)?.map(|slots| slots.claims).unwrap_or_default();
         self.leave_queue(entry.run)?;
-        match self.blocker(&entry, &claims, claim)? {
-            None => self.grant(&entry, &claims)?,
-            Some((other, fullness)) => self.enter_queue(entry, claims, (&other, fullness))?,
-        }
+        self.grant_or_queue(entry, claims, Some(claim))?;
         Ok(true)
     }
 
-    /// The narrowest of the other groups that keeps the first run of a queue from starting.
+    /// Starts a run, or has it wait in the queue that blocks it. `own`: the group that it would not wait for.
+    pub(super) fn grant_or_queue(
+        &mut self,
+        entry: QueueEntry,
+        claims: Vec<SlotClaim>,
+        own: Option<&SlotClaim>,
+    ) -> Result<(), StoreError> {
+        match self.blocker(&entry, &claims, own)? {
+            None => self.grant(&entry, &claims),
+            Some((other, fullness)) => self.enter_queue(entry, claims, (&other, fullness)),
+        }
+    }
+
+    /// The narrowest of the other groups that keeps a run from starting which goes before all of its own queue.
     fn blocker(
         &mut self,
         entry: &QueueEntry,
         claims: &[SlotClaim],
-        own: &SlotClaim,
+        own: Option<&SlotClaim>,
     ) -> Result<Option<Blocker>, StoreError> {
         let tenant_runs = SlotClaim::tenant_runs();
-        for claim in claims.iter().chain([&tenant_runs]).filter(|claim| *claim != own) {
+        for claim in claims.iter().chain([&tenant_runs]).filter(|claim| Some(*claim) != own) {
             let RuledGroup { rule, group, .. } = self.group(claim)?;
             if let Some(fullness) = group.fullness(&rule, self.now) {
                 return Ok(Some((claim.clone(), fullness)));
@@ -110,7 +122,10 @@ impl Draft<'_> {
         loop {
             let from = last.as_deref().map_or_else(|| all.clone(), behind);
             let rows = self.view.scan(Table::RunQueue, &from, &end_of(&all), Pick::First(1))?;
-            let Some(claim) = rows.first().and_then(|row| rows::claim_of_group(&row.key)) else { break };
+            let Some(claim) = rows.first().and_then(|row| rows::claim_of_group(&row.key)) else {
+                self.end_debounces(limit)?;
+                break;
+            };
             if self.grant_steps == GRANT_STEPS_MAX {
                 self.mark(Table::LimitTimers, rows::limit_sweep(self.id, self.now, limit, last.as_deref()));
                 break;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use interlock_model::limit::group::Fullness;
 use interlock_model::limit::place::{
-    JOINED_KEYS_MAX, POSITIONS_COUNTED, QueuePlace, QueuedRun, RunSlots, StartPriority, Waiting,
+    Debounced, JOINED_KEYS_MAX, POSITIONS_COUNTED, QueuePlace, QueuedRun, RunSlots, StartPriority, Waiting,
 };
 use interlock_model::limit::rule::SlotClaim;
 use interlock_model::{RunId, TenantId, WorkflowId};
@@ -146,13 +146,23 @@ pub(in super::super) fn queued_run(
     tenant: &TenantId,
     run: RunId,
 ) -> Result<Option<QueuedRun>, StoreError> {
-    let slots: Option<RunSlots> = read(view, Table::RunSlots, &rows::run(tenant, run))?;
-    let Some(waiting) = slots.and_then(|slots| slots.waiting) else { return Ok(None) };
+    let Some(slots) = read::<RunSlots>(view, Table::RunSlots, &rows::run(tenant, run))? else {
+        return Ok(None);
+    };
+    if let Some(debounced) = slots.debounced {
+        return Ok(Some(debounced_run(run, &debounced)));
+    }
+    let Some(waiting) = slots.waiting else { return Ok(None) };
     let claim = SlotClaim { limit: waiting.limit.clone(), group: waiting.group.clone() };
     let (from, until) = (rows::run_queue(tenant, &claim), rows::queued_run(tenant, &waiting, run));
     let before = view.scan(Table::RunQueue, &from, &until, Pick::First(POSITIONS_COUNTED))?.len();
     let position = (before < POSITIONS_COUNTED).then_some(before as u64 + 1);
-    Ok(Some(QueuedRun { run, waiting, position }))
+    Ok(Some(QueuedRun { run, waiting, position, quiet: None }))
+}
+
+/// A run that waits for newer starts, and has no position yet.
+pub(in super::super) fn debounced_run(run: RunId, debounced: &Debounced) -> QueuedRun {
+    QueuedRun { run, waiting: debounced.waiting(), position: None, quiet: Some(debounced.quiet) }
 }
 
 /// The rows of a group's queue, in order.
@@ -179,7 +189,7 @@ pub(in super::super) fn queued_runs(
         let score = rows::score_of(&row.key).unwrap_or_default();
         let SlotClaim { limit, group } = claim.clone();
         let waiting = Waiting { limit, group, score, place: entry.place };
-        Ok(QueuedRun { run: entry.run, waiting, position: Some(position) })
+        Ok(QueuedRun { run: entry.run, waiting, position: Some(position), quiet: None })
     });
     runs.collect()
 }
