@@ -31,6 +31,9 @@ pub struct LimitUsageView {
     pub live: u64,
     /// Runs that wait.
     pub queued: u64,
+    /// Runs that wait for newer starts, before they stand in a queue.
+    #[serde(default)]
+    pub debounced: u64,
     /// The limit in force, per group; null: a rate only.
     #[schema(required)]
     pub max_runs: Option<u32>,
@@ -45,6 +48,9 @@ pub struct GroupView {
     pub group: Option<String>,
     pub live: u32,
     pub queued: u32,
+    /// Runs that wait for newer starts.
+    #[serde(default)]
+    pub debounced: u32,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -118,6 +124,20 @@ pub struct BlockedBy {
     /// When a rate lets the next start pass.
     #[schema(required)]
     pub next_at: Option<Time>,
+    /// How long the run waits for newer starts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quiet: Option<QuietView>,
+}
+
+/// How long a run waits for newer starts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct QuietView {
+    /// When it goes on unless a newer start comes before.
+    pub until: Time,
+    /// When it goes on whatever comes.
+    pub latest: Time,
+    /// Starts that it stands for.
+    pub starts: u32,
 }
 
 /// Why nothing more can start in a group.
@@ -131,6 +151,8 @@ pub enum FullBecause {
     Paused,
     /// Free slots are promised to runs that wait already.
     Others,
+    /// The run waits for newer starts.
+    Quiet,
 }
 
 /// What a queued run waits for.
@@ -170,6 +192,9 @@ pub struct ExplainView {
     /// The limit that decides; null if the run would start.
     #[schema(required)]
     pub decided_by: Option<LimitName>,
+    /// The run that waits for newer starts and would take this one in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub taken_in_by: Option<RunId>,
     /// One sentence for people.
     pub detail: String,
     /// All limits that the start counts in, the narrowest first; the tenant's own last.
@@ -187,6 +212,7 @@ pub enum StartFate {
     Join,
     ReplaceQueued,
     ReplaceRunning,
+    Debounce,
     Reject,
     QueueFull,
 }

@@ -47,6 +47,14 @@ pub enum Bug {
     LimitTimerForgotten,
     /// The last of a queue gets the slot.
     LastComesFirst,
+    /// A replay of a debounced start is taken in as a newer one.
+    ReplayExtendsQuiet,
+    /// A debounced run keeps the input of its first start.
+    OldestInputWins,
+    /// A run whose quiet period ends does not see how many runs a limit lets live.
+    QuietEndSkipsLimits,
+    /// Newer starts delay a run for as long as they come.
+    DelayWithoutEnd,
     /// A reservation looks at the ledger in one step and writes the permit in another.
     LedgerBeforePermit,
     /// A settlement does not look whether the permit was settled before.
@@ -58,7 +66,7 @@ pub enum Bug {
 }
 
 impl Bug {
-    pub const ALL: [Self; 26] = [
+    pub const ALL: [Self; 30] = [
         Self::CapBeforeWrite,
         Self::KeyBeforeRun,
         Self::FenceNotCompared,
@@ -81,6 +89,10 @@ impl Bug {
         Self::RateForgotten,
         Self::LimitTimerForgotten,
         Self::LastComesFirst,
+        Self::ReplayExtendsQuiet,
+        Self::OldestInputWins,
+        Self::QuietEndSkipsLimits,
+        Self::DelayWithoutEnd,
         Self::LedgerBeforePermit,
         Self::PermitSettledTwice,
         Self::PermitNeverDue,
@@ -111,6 +123,10 @@ impl Bug {
             Self::RateForgotten => "rate-forgotten",
             Self::LimitTimerForgotten => "limit-timer-forgotten",
             Self::LastComesFirst => "last-comes-first",
+            Self::ReplayExtendsQuiet => "replay-extends-quiet",
+            Self::OldestInputWins => "oldest-input-wins",
+            Self::QuietEndSkipsLimits => "quiet-end-skips-limits",
+            Self::DelayWithoutEnd => "delay-without-end",
             Self::LedgerBeforePermit => "ledger-before-permit",
             Self::PermitSettledTwice => "permit-settled-twice",
             Self::PermitNeverDue => "permit-never-due",

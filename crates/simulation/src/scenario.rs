@@ -168,6 +168,8 @@ pub(crate) fn limit_document(dice: &mut Dice) -> LimitDocument {
         OnFull::Join,
         OnFull::ReplaceRunning,
         OnFull::ReplaceQueued,
+        OnFull::Debounce,
+        OnFull::Debounce,
     ];
     let on_full = dice.pick(&policies).copied().unwrap_or_default();
     let rate = dice.percent(25).then(|| RateDocument {
@@ -179,7 +181,10 @@ pub(crate) fn limit_document(dice: &mut Dice) -> LimitDocument {
     let waits = !matches!(on_full, OnFull::Reject | OnFull::Join);
     let queue =
         QueueDocument { max: Some(dice.between(1, 5)), max_wait_sec: Some(dice.between(1, 15)), order };
+    let quiet_sec = (on_full == OnFull::Debounce).then(|| dice.between(1, 3));
     LimitDocument {
+        quiet_sec,
+        max_delay_sec: quiet_sec.map(|quiet| quiet + dice.between(0, 3)),
         applies_to: None,
         key: dice.percent(60).then(|| "input.number".to_owned()),
         max_runs: Some(dice.between(1, 2)),

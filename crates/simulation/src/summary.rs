@@ -42,6 +42,10 @@ counted! {
     runs_granted,
     /// Answered with a run that existed.
     joined,
+    /// Taken in by a run that waited for newer starts.
+    taken_in,
+    /// Runs whose quiet period ended.
+    quiet_periods_ended,
     /// Refused by a named limit, or by a full queue.
     limits_reached,
     /// Decided by limits that had changed.

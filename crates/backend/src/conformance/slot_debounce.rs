@@ -81,9 +81,10 @@ impl Scene {
         self.place(run).await.is_none()
     }
 
-    /// How long until something happens by itself.
+    /// How long until a quiet period ends. Runs that wait for a slot do so for a day.
     async fn next_in(&self) -> Option<Duration> {
-        self.store.call(FindDue { limit: 10 }).await.expect("the store is up").next_in
+        let next_in = self.store.call(FindDue { limit: 10 }).await.expect("the store is up").next_in;
+        next_in.filter(|time| *time <= DELAY_MAX)
     }
 
     /// Runs of a group that wait for newer starts.

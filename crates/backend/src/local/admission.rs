@@ -211,7 +211,8 @@ fn create(
     let (tenant, run, now) = (&start.tenant, start.run, draft.now);
     // The first turn was decided a moment ago, and the run was not created after its first event.
     let created_at = plan.first_turn.as_ref().map_or(now, |turn| turn.head.updated_at.min(now));
-    write_start(&mut draft, (start, plan), created_at, ("pending", &limited.limits));
+    let begins = Event::new(created_at, EventKind::RunStatus).with_status("pending");
+    write_start(&mut draft, (start, plan), (created_at, begins), &limited.limits);
     if let Some(turn) = &plan.first_turn {
         begin(&mut draft, start, turn);
     } else {
@@ -244,7 +245,13 @@ fn queue(
     let blocked = draft.blocked(&claim, fullness)?;
     let quiet_until = if let WaitsHow::Debounced(quiet) = how { Some(quiet.until) } else { None };
     let until = quiet_until.unwrap_or(now) + draft.group(&claim)?.rule.queue.wait_max;
-    write_start(&mut draft, (start, plan), now, ("queued", &limited.limits));
+    let begins = match how {
+        WaitsHow::Debounced(_) => Event::debounced(now),
+        WaitsHow::Behind | WaitsHow::InPlaceOfLast | WaitsHow::AfterRunning(_) => {
+            Event::new(now, EventKind::RunStatus).with_status("queued")
+        }
+    };
+    write_start(&mut draft, (start, plan), (now, begins), &limited.limits);
     draft.put(Table::Heads, rows::run(&start.tenant, run), &Head::queued(now, until));
     draft.mark(Table::Timers, rows::timed(&start.tenant, until, &run));
     let place = draft.next_place(start.priority)?;
@@ -257,8 +264,6 @@ fn queue(
             let (SlotClaim { limit, group }, workflow) = (claim, start.workflow.clone());
             let debounced = Debounced { limit, group, workflow, place, first_at: now, quiet };
             draft.debounce(run, claims, debounced)?;
-            let first = rows::numbered(&start.tenant, run, 1);
-            draft.put(Table::Timeline, first, &Event::debounced(now));
             position = None;
         }
         WaitsHow::Behind => draft.enter_queue(entry, claims, (&claim, fullness))?,
@@ -280,16 +285,15 @@ fn queue(
 fn write_start(
     draft: &mut Draft<'_>,
     (start, plan): (&RunRequest, &StartPlan),
-    created_at: Timestamp,
-    (status, limits): (&'static str, &EffectiveLimits),
+    (created_at, begins): (Timestamp, Event),
+    limits: &EffectiveLimits,
 ) {
     let (tenant, run) = (&start.tenant, start.run);
     draft.put(Table::Starts, rows::run(tenant, run), &start.start(plan.workflow_version, created_at));
     for (key, step) in &plan.copied_steps {
         draft.put(Table::Steps, rows::step(tenant, run, key), step);
     }
-    let admitted = Event::new(created_at, EventKind::RunStatus).with_status(status);
-    draft.put(Table::Timeline, rows::numbered(tenant, run, 1), &admitted);
+    draft.put(Table::Timeline, rows::numbered(tenant, run, 1), &begins);
     write_key(draft, start, run, limits);
 }
 

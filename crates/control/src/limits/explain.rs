@@ -1,9 +1,9 @@
 //! What limits would do to a start now. Nothing is started.
 
 use interlock_backend::limits::{HeldSlot, JOINED_AMONG_MAX};
-use interlock_backend::verbs::{ListQueuedRuns, ListSlots, ReadRun};
+use interlock_backend::verbs::{ListQueuedRuns, ListSlots, ReadDebouncedRun, ReadRun};
 use interlock_backend::{StoreError, StoreReader};
-use interlock_model::limit::group::Fullness;
+use interlock_model::limit::group::{Fullness, Quiet};
 use interlock_model::limit::judge::{Arrival, RuledGroup, judge, replaces_in};
 use interlock_model::limit::place::Blocked;
 use interlock_model::limit::rule::{NoGroup, SlotClaim, StartFacts, claims};
@@ -20,6 +20,8 @@ const HOLDERS_LOOKED_AT: usize = 100;
 #[derive(Debug, Clone)]
 pub struct Explanation {
     pub arrival: Arrival,
+    /// The run that waits for newer starts and would take this one in.
+    pub taken_in_by: Option<(RunId, Quiet)>,
     /// All groups that the start counts in, the narrowest first; the tenant's own last.
     pub groups: Vec<MatchedGroup>,
     pub now: Timestamp,
@@ -70,7 +72,14 @@ impl Limits {
         {
             arrival = judge(&ruled, false, now);
         }
-        Ok(Ok(Explanation { arrival, groups, now }))
+        let mut taken_in_by = None;
+        if let Arrival::Debounce { at, .. } = arrival {
+            taken_in_by = debounced_run(&store, tenant, &groups[at].claim, facts.workflow).await?;
+            if taken_in_by.is_none() {
+                arrival = judge(&ruled, false, now);
+            }
+        }
+        Ok(Ok(Explanation { arrival, taken_in_by, groups, now }))
     }
 }
 
@@ -104,6 +113,18 @@ async fn holders(
 ) -> Result<Vec<HeldSlot>, StoreError> {
     let SlotClaim { limit: name, group } = claim.clone();
     store.call(ListSlots { tenant: tenant.clone(), name, group, limit }).await
+}
+
+/// The run of the workflow that waits for newer starts in the group.
+async fn debounced_run(
+    store: &StoreReader,
+    tenant: &TenantId,
+    claim: &SlotClaim,
+    workflow: &WorkflowId,
+) -> Result<Option<(RunId, Quiet)>, StoreError> {
+    let (SlotClaim { limit: name, group }, workflow) = (claim.clone(), workflow.clone());
+    let read = ReadDebouncedRun { tenant: tenant.clone(), name, group, workflow };
+    Ok(store.call(read).await?.and_then(|found| Some((found.run, found.quiet?))))
 }
 
 /// Whether a run of the workflow is live in the group, or waits in its queue.

@@ -155,11 +155,10 @@ impl LimitWait<'_> {
             },
             Fullness::Others => format!("the free slots of {name} are promised to runs that wait already"),
             Fullness::Quiet(Quiet { until, latest, starts }) => {
-                let [until, latest] = [until, latest].map(|at| about(at.since(self.now)));
                 let starts = if *starts == 1 { "1 start".to_owned() } else { format!("{starts} starts") };
                 format!(
-                    "the run stands for {starts} in {name} and goes on in {until} unless a newer one comes, \
-                     in {latest} at the latest"
+                    "the run stands for {starts} in {name} and goes on at {until} unless a newer one comes, \
+                     at {latest} at the latest"
                 )
             }
         }
@@ -340,8 +339,8 @@ mod tests {
         assert_eq!(debounced(1).reason(), LimitReason::Debounced);
         assert_eq!(
             says(&debounced(3), WaitOutcome::Queued { position: None }),
-            "Debounced: the run stands for 3 starts in limit `per-repo` for `acme/api` and goes on in 5 s unless a \
-             newer one comes, in 60 s at the latest."
+            "Debounced: the run stands for 3 starts in limit `per-repo` for `acme/api` and goes on at \
+             2023-11-14T22:13:25.000Z unless a newer one comes, at 2023-11-14T22:14:20.000Z at the latest."
         );
         assert_eq!(
             says(&debounced(1), WaitOutcome::QueueFull),

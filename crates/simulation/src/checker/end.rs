@@ -6,11 +6,12 @@ use super::Checker;
 use crate::{Failure, Invariant, Summary};
 
 /// Indexes of what is open. With every run ended, nothing is.
-pub(crate) const OPEN: [Table; 15] = [
+pub(crate) const OPEN: [Table; 16] = [
     Table::Active,
     Table::LimitSlots,
     Table::RunSlots,
     Table::RunQueue,
+    Table::Debounced,
     Table::LimitTimers,
     Table::Ready,
     Table::Inbox,

@@ -12,6 +12,7 @@ use interlock_model::{Clock as _, Timestamp};
 use serde::de::DeserializeOwned;
 
 use super::Checker;
+use super::debounce::{DebounceBatch, DebouncedRuns};
 use super::rows::Write;
 use crate::Invariant;
 
@@ -24,18 +25,19 @@ const STARTS_REMEMBERED: usize = 50;
 /// What the rows of a tenant say of its limits. Groups are named as in the keys: `limit/group`.
 #[derive(Default)]
 pub(super) struct LimitRows {
-    limits: BTreeMap<String, StoredLimit>,
+    pub(super) limits: BTreeMap<String, StoredLimit>,
+    pub(super) debounced: DebouncedRuns,
     slots: BTreeMap<String, BTreeSet<String>>,
     /// By group: the rest of the key, which sorts, and the run.
     queues: BTreeMap<String, BTreeMap<String, String>>,
     groups: BTreeMap<String, Group>,
     runs: BTreeMap<String, RunSlots>,
-    timers: BTreeSet<String>,
+    pub(super) timers: BTreeSet<String>,
     tenant: Tenant,
     /// Runs that hold a slot of the tenant.
     active: BTreeSet<String>,
     /// Live runs that wait, by their heads.
-    queued: BTreeSet<String>,
+    pub(super) queued: BTreeSet<String>,
     /// Runs with something to take into account, or that an instance holds.
     awaited: BTreeSet<(Table, String)>,
     /// When runs of a group got their slots, under the present rate.
@@ -54,6 +56,7 @@ struct Batch {
     left: Vec<(String, String, String)>,
     /// Places that were taken now.
     entered: BTreeSet<(String, String)>,
+    debounce: DebounceBatch,
 }
 
 fn read<T: DeserializeOwned>(value: &str) -> Option<T> {
@@ -76,7 +79,13 @@ impl LimitRows {
     fn take(&mut self, batch: &mut Batch, (table, key, value): &Write) {
         match table {
             Table::Tenants => self.tenant = value.as_deref().and_then(read).unwrap_or_default(),
-            Table::Starts => drop(value.as_ref().map(|_| batch.created.insert(run_of(key)))),
+            Table::Starts => {
+                let run = run_of(key);
+                self.debounced.take(&mut batch.debounce, *table, &run, value.as_deref());
+                if value.is_some() {
+                    batch.created.insert(run);
+                }
+            }
             Table::Active => {
                 if value.is_none() {
                     self.active.remove(&run_of(key));
@@ -116,10 +125,13 @@ impl LimitRows {
                     batch.given.insert(group);
                 }
             }
-            Table::RunSlots => match value.as_deref().and_then(read) {
-                Some(slots) => drop(self.runs.insert(run_of(key), slots)),
-                None => drop(self.runs.remove(&run_of(key))),
-            },
+            Table::RunSlots => {
+                self.debounced.take(&mut batch.debounce, *table, &run_of(key), value.as_deref());
+                match value.as_deref().and_then(read) {
+                    Some(slots) => drop(self.runs.insert(run_of(key), slots)),
+                    None => drop(self.runs.remove(&run_of(key))),
+                }
+            }
             Table::RunQueue => {
                 let Some((group, place)) = split_group(key) else { return };
                 let queue = self.queues.entry(group.clone()).or_default();
@@ -198,6 +210,7 @@ impl Checker {
             .or_else(|| rows.judge_rates(&batch, self.clock.now()))
             .or_else(|| rows.judge_counts())
             .or_else(|| rows.judge_runs())
+            .or_else(|| rows.judge_debounce(&batch.debounce, self.clock.now()))
             .or_else(|| rows.judge_order(&batch))
             .or_else(|| rows.judge_waits(cap));
         self.counts.runs_granted +=
@@ -302,6 +315,7 @@ impl LimitRows {
         for run in &self.queued {
             let count = places.get(run).copied().unwrap_or_default();
             let is_settled = self.active.contains(run)
+                || self.debounced.waits(run)
                 || [Table::Ready, Table::RunLeases]
                     .iter()
                     .any(|table| self.awaited.contains(&(*table, run.clone())));

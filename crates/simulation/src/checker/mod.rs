@@ -5,6 +5,7 @@
 mod admission;
 mod approvals;
 mod budgets;
+mod debounce;
 mod deliveries;
 mod end;
 mod jobs;

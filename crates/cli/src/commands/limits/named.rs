@@ -35,6 +35,12 @@ pub(crate) struct NamedChange {
     /// Apply it to this workflow, or to those that begin so (`deploy-*`); repeatable
     #[arg(long, value_name = "WORKFLOW", help_heading = "Named limit")]
     workflow: Vec<String>,
+    /// With --on-full debounce: start a run when no newer start has come for DURATION, such as 5s
+    #[arg(long, value_name = "DURATION", value_parser = seconds, help_heading = "Named limit")]
+    quiet: Option<u32>,
+    /// With --on-full debounce: let newer starts delay a run by at most DURATION
+    #[arg(long, value_name = "DURATION", value_parser = seconds, help_heading = "Named limit")]
+    max_delay: Option<u32>,
     /// What happens to a start that finds it full
     #[arg(long, value_parser = one_of(OnFull::ALL, OnFull::name), help_heading = "Named limit")]
     on_full: Option<OnFull>,
@@ -96,11 +102,14 @@ fn rate(text: &str) -> std::result::Result<(u32, u32), String> {
 
 impl NamedChange {
     pub(super) fn is_given(&self) -> bool {
-        let Self { file, max_runs, rate, burst, key, workflow, on_full, queue_max, max_wait, order } = self;
+        let Self { file, max_runs, rate, burst, key, workflow, on_full, queue_max, max_wait, order, .. } =
+            self;
         let has_text = file.is_some() || key.is_some() || !workflow.is_empty();
         let has_number = max_runs.is_some() || rate.is_some() || burst.is_some();
+        let has_delay = self.quiet.is_some() || self.max_delay.is_some();
         has_text
             || has_number
+            || has_delay
             || on_full.is_some()
             || queue_max.is_some()
             || max_wait.is_some()
@@ -109,8 +118,12 @@ impl NamedChange {
 
     /// The document with what the flags say.
     fn over(self, mut document: LimitDocument) -> Result<LimitDocument> {
-        let Self { file: _, max_runs, rate, burst, key, workflow, on_full, queue_max, max_wait, order } =
-            self;
+        let Self { max_runs, rate, burst, key, workflow, on_full, queue_max, max_wait, order, .. } = self;
+        document.quiet_sec = self.quiet.or(document.quiet_sec);
+        document.max_delay_sec = self.max_delay.or(document.max_delay_sec);
+        if on_full.is_some_and(|on_full| on_full != OnFull::Debounce) {
+            (document.quiet_sec, document.max_delay_sec) = (self.quiet, self.max_delay);
+        }
         document.max_runs = max_runs.or(document.max_runs);
         document.key = key.or(document.key);
         if !workflow.is_empty() {
@@ -222,7 +235,13 @@ fn usage(limit: &LimitView) -> String {
         (Some(most), None) => format!("{}/{most}", used.live),
         (Some(most), Some(_)) => format!("{} in {groups} groups of {most}", used.live),
     };
-    if used.queued == 0 { live } else { format!("{live} (+{} queued)", used.queued) }
+    let mut text = live;
+    for (count, how) in [(used.queued, "queued"), (used.debounced, "debounced")] {
+        if count > 0 {
+            text = format!("{text} (+{count} {how})");
+        }
+    }
+    text
 }
 
 fn describe(limit: &LimitView) -> String {
@@ -237,15 +256,15 @@ fn describe(limit: &LimitView) -> String {
         ("revision", Some(limit.revision.to_string())),
     ]);
     let document = pretty(&limit.document);
-    let groups =
-        limit.groups.iter().filter(|group| group.group.is_some()).map(|group| {
-            vec![or_dash(group.group.as_ref()), group.live.to_string(), group.queued.to_string()]
-        });
+    let groups = limit.groups.iter().filter(|group| group.group.is_some()).map(|group| {
+        let counts = [group.live, group.queued, group.debounced].map(|count| count.to_string());
+        [or_dash(group.group.as_ref())].into_iter().chain(counts).collect()
+    });
     let groups: Vec<_> = groups.collect();
     if groups.is_empty() {
         return format!("{head}\n\n{document}");
     }
-    format!("{head}\n\n{document}\n\n{}", grid(vec!["GROUP", "LIVE", "QUEUED"], groups))
+    format!("{head}\n\n{document}\n\n{}", grid(vec!["GROUP", "LIVE", "QUEUED", "DEBOUNCED"], groups))
 }
 
 const MATCHED: [Column<MatchedLimit>; 5] = [
@@ -308,6 +327,16 @@ mod tests {
         assert_eq!(queue.map(|queue| (queue.max, queue.max_wait_sec)), Some((Some(9), Some(60))));
         let rejects = NamedChange { on_full: Some(OnFull::Reject), ..NamedChange::default() };
         assert_eq!(rejects.over(before.clone()).unwrap().queue, None, "one that rejects has no queue");
+        let debounces =
+            NamedChange { on_full: Some(OnFull::Debounce), quiet: Some(5), ..NamedChange::default() };
+        let debounced = debounces.over(before.clone()).unwrap();
+        assert_eq!((debounced.quiet_sec, debounced.max_delay_sec), (Some(5), None));
+        let queues = NamedChange { on_full: Some(OnFull::Queue), ..NamedChange::default() };
+        assert_eq!(
+            queues.over(debounced).unwrap().quiet_sec,
+            None,
+            "one that queues waits for no newer start"
+        );
         assert!(NamedChange { burst: Some(2), ..NamedChange::default() }.over(before).is_err());
     }
 
