@@ -4,6 +4,7 @@ use interlock_backend::limits::StoredLimit;
 use interlock_backend::local::{Decision, Pick, Row, Table, View};
 use interlock_backend::verbs::{Admit, Commit, FireTimers, SaveLimit};
 use interlock_backend::{StoreError, Verb as _};
+use interlock_model::admission::KeyRecord;
 use interlock_model::limit::group::Group;
 use interlock_model::limit::place::RunSlots;
 
@@ -47,7 +48,9 @@ impl View for Misled<'_> {
     fn get(&self, table: Table, key: &str) -> Found {
         let found = self.view.get(table, key)?;
         Ok(match (self.bug, table) {
-            (Bug::ReplayExtendsQuiet, Table::IdempotencyKeys) => None,
+            (Bug::ReplayExtendsQuiet, Table::IdempotencyKeys) => {
+                found.filter(|record| !names_debounced(self.view, key, record))
+            }
             (Bug::DelayWithoutEnd, Table::Limits) => found.map(|row| {
                 edit(Some(row), |limit: &mut StoredLimit| {
                     let endless = limit.document.max_delay_sec.map(|_| 604_800);
@@ -112,6 +115,15 @@ pub(crate) fn spoil<R>(bug: Bug, action: &str, decided: Decision<R>) -> Decision
         (_, _) => {}
     }
     Decision { answer, changes: changes(writes) }
+}
+
+/// Whether the key stands for a run that waits for newer starts.
+fn names_debounced(view: &dyn View, key: &str, record: &str) -> bool {
+    let Ok(KeyRecord { run, .. }) = serde_json::from_str(record) else { return false };
+    let tenant = key.split('/').next().unwrap_or(key);
+    let slots = view.get(Table::RunSlots, &format!("{tenant}/{run}")).ok().flatten();
+    let slots = slots.and_then(|slots| serde_json::from_str::<RunSlots>(&slots).ok());
+    slots.is_some_and(|slots| slots.debounced.is_some())
 }
 
 /// Whether this is the row of a debounced run that stands for more than one start.

@@ -22,7 +22,7 @@ pub(super) struct DebouncedRuns {
 #[derive(Default)]
 pub(super) struct DebounceBatch {
     /// Runs whose wait changed, with what it was before.
-    changed: Vec<(String, Option<Debounced>)>,
+    changed: BTreeMap<String, Option<Debounced>>,
     /// Runs whose starts were written.
     started: Vec<String>,
 }
@@ -40,9 +40,8 @@ impl DebouncedRuns {
         let slots = value.and_then(|value| serde_json::from_str::<RunSlots>(value).ok());
         let after = slots.and_then(|slots| slots.debounced);
         let before = self.waiting.remove(run);
-        if before != after {
-            batch.changed.push((run.to_owned(), before));
-        }
+        // One decision may write a row more than once.
+        batch.changed.entry(run.to_owned()).or_insert(before);
         self.waiting.extend(after.map(|after| (run.to_owned(), after)));
     }
 
@@ -64,6 +63,9 @@ impl LimitRows {
         let broken = |what: String| Some((Invariant::QuietIsKept, what));
         for (run, before) in &batch.changed {
             let after = self.debounced.waiting.get(run);
+            if before.as_ref() == after {
+                continue;
+            }
             if let Some(problem) = after.and_then(|after| self.wrong_wait(before.as_ref(), after, now)) {
                 return broken(format!("run {run} {problem}"));
             }
