@@ -87,18 +87,23 @@ pub struct QueueQuery {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[param(max_length = 256)]
     pub group: Option<String>,
-    /// How many runs, from the first on.
+    /// 1 to 500; 50 by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[param(minimum = 1, maximum = 500, default = 50)]
     pub limit: Option<u32>,
+    /// The `next_cursor` of the previous page. Empty for the first page.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[param(pattern = "^(2[1-9a-f]|[3-6][0-9a-f]|7[0-9a-e])*$", max_length = 1024)]
+    pub cursor: Option<String>,
 }
 
 /// A run that waits.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct QueuedRunView {
     pub run_id: RunId,
-    /// The first is 1.
-    pub position: u64,
+    /// The first is 1; null: further back than 1,000.
+    #[schema(required)]
+    pub position: Option<u64>,
     /// Since when it waits.
     pub since: Time,
     pub priority: u8,

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::verb::verb;
 use crate::wire;
+use crate::{Page, PageRequest};
 
 /// Queued runs that one step looks at for grants; a timer continues.
 pub const GRANT_STEPS_MAX: u32 = 100;
@@ -130,15 +131,15 @@ pub struct ReadLimitUsage {
 }
 verb!(read => ReadLimitUsage, "read_limit_usage", "read the usage of a limit", LimitUsage);
 
-/// The runs that wait in a group, in order, at most `limit`.
+/// The runs that wait in a group, in order, page by page.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ListQueuedRuns {
     pub tenant: TenantId,
     pub name: LimitName,
     pub group: GroupKey,
-    pub limit: usize,
+    pub page: PageRequest,
 }
-verb!(read => ListQueuedRuns, "list_queued_runs", "list queued runs", Vec<QueuedRun>);
+verb!(read => ListQueuedRuns, "list_queued_runs", "list queued runs", Page<QueuedRun>);
 
 /// The run of a workflow that waits for newer starts in a group.
 #[derive(Debug, Clone, PartialEq, Serialize)]

@@ -15,6 +15,7 @@ macro_rules! rules_of_limits {
                 a_key_that_is_queued_is_replayed_and_a_repeat_has_its_place,
                 a_paused_limit_starts_nothing_until_it_is_resumed,
                 limits_have_revisions_and_a_tenant_has_a_bounded_number,
+                a_queue_is_listed_page_by_page_while_runs_leave_it,
                 a_waiting_run_can_be_moved_in_its_queue,
             }
             slot_grants::{

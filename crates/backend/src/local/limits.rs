@@ -149,7 +149,7 @@ fn usage_of(mut groups: Vec<GroupUsage>, has_more: bool) -> LimitUsage {
 
 look!(ListQueuedRuns, |verb, view| {
     let claim = SlotClaim { limit: verb.name.clone(), group: verb.group.clone() };
-    slots::queued_runs(view, &verb.tenant, &claim, verb.limit)
+    slots::queued_runs(view, &verb.tenant, &claim, &verb.page)
 });
 
 look!(ListSlots, |verb, view| {

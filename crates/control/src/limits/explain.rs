@@ -2,7 +2,7 @@
 
 use interlock_backend::limits::{HeldSlot, JOINED_AMONG_MAX};
 use interlock_backend::verbs::{ListQueuedRuns, ListSlots, ReadDebouncedRun, ReadRun};
-use interlock_backend::{StoreError, StoreReader};
+use interlock_backend::{PageRequest, StoreError, StoreReader};
 use interlock_model::limit::group::{Fullness, Quiet};
 use interlock_model::limit::judge::{Arrival, RuledGroup, judge, replaces_in};
 use interlock_model::limit::place::Blocked;
@@ -135,9 +135,10 @@ async fn can_join(
     workflow: &WorkflowId,
 ) -> Result<bool, StoreError> {
     let SlotClaim { limit: name, group } = claim.clone();
-    let waiting = ListQueuedRuns { tenant: tenant.clone(), name, group, limit: JOINED_AMONG_MAX };
+    let page = PageRequest { limit: JOINED_AMONG_MAX, after: None };
+    let waiting = ListQueuedRuns { tenant: tenant.clone(), name, group, page };
     let held = holders(store, tenant, claim, JOINED_AMONG_MAX).await?.into_iter().map(|held| held.run);
-    let waiting = store.call(waiting).await?.into_iter().map(|queued| queued.run);
+    let waiting = store.call(waiting).await?.items.into_iter().map(|queued| queued.run);
     let runs: Vec<RunId> = held.chain(waiting).take(JOINED_AMONG_MAX).collect();
     for run in runs {
         let found = store.call(ReadRun { tenant: tenant.clone(), run }).await?;

@@ -27,6 +27,14 @@ pub(super) struct DebounceBatch {
     started: Vec<String>,
 }
 
+impl DebounceBatch {
+    /// Runs that wait no more.
+    pub(super) fn ended(&self, runs: &DebouncedRuns) -> u64 {
+        let ended = self.changed.iter().filter(|(run, before)| before.is_some() && !runs.waits(run));
+        ended.count() as u64
+    }
+}
+
 impl DebouncedRuns {
     pub(super) fn take(&mut self, batch: &mut DebounceBatch, table: Table, run: &str, value: Option<&str>) {
         if table == Table::Starts {

@@ -215,6 +215,7 @@ impl Checker {
             .or_else(|| rows.judge_waits(cap));
         self.counts.runs_granted +=
             batch.left.iter().filter(|(_, _, run)| batch.started.contains(run)).count() as u64;
+        self.counts.quiet_periods_ended += batch.debounce.ended(&rows.debounced);
         *self.tables.limits(tenant) = rows;
         if let Some((invariant, what)) = verdict {
             self.violate(invariant, format!("tenant {tenant}: {what}"));

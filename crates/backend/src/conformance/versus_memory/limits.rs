@@ -81,10 +81,18 @@ sampled!(ReadLimitUsage, 2, |walk| {
     Some(ReadLimitUsage { tenant, name, group })
 });
 
-sampled!(ListQueuedRuns, 2, |walk| {
-    let (tenant, name, group) = (walk.tenant(), walk.limit_name(), walk.group());
-    Some(ListQueuedRuns { tenant, name, group, limit: walk.random.random_range(1..10) })
-});
+sampled!(
+    ListQueuedRuns,
+    2,
+    |walk| {
+        let (tenant, name, group) = (walk.tenant(), walk.limit_name(), walk.group());
+        let page = walk.page(&format!("queue of {tenant}/{name}/{group}"));
+        Some(ListQueuedRuns { tenant, name, group, page })
+    },
+    |asked, answer, known| {
+        known.learn_page(format!("queue of {}/{}/{}", asked.tenant, asked.name, asked.group), answer);
+    }
+);
 
 sampled!(ReadDebouncedRun, 2, |walk| {
     let (tenant, name, group) = (walk.tenant(), walk.limit_name(), walk.group());

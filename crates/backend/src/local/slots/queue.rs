@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::super::draft::Draft;
 use super::super::rows;
 use super::super::tables::{Pick, Table, View, end_of, parse, read, scan_prefix};
-use crate::StoreError;
+use crate::{Page, PageRequest, StoreError};
 
 /// What is known of a run in the row of its place.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -176,22 +176,30 @@ pub(super) fn waiting_runs(
     rows.iter().map(|row| parse(Table::RunQueue, &row.key, &row.value)).collect()
 }
 
-/// The runs of a group's queue, in order.
+/// The runs of a group's queue, in order. A cursor is the place of the last one of a page.
 pub(in super::super) fn queued_runs(
     view: &dyn View,
     tenant: &TenantId,
     claim: &SlotClaim,
-    limit: usize,
-) -> Result<Vec<QueuedRun>, StoreError> {
-    let rows = scan_prefix(view, Table::RunQueue, &rows::run_queue(tenant, claim), Pick::First(limit))?;
-    let runs = (1..).zip(&rows).map(|(position, row)| {
+    page: &PageRequest,
+) -> Result<Page<QueuedRun>, StoreError> {
+    let all = rows::run_queue(tenant, claim);
+    // The first key after another is that one with the smallest character behind it.
+    let from = page.after.as_ref().map_or_else(|| all.clone(), |after| format!("{all}{after}\0"));
+    let before = view.scan(Table::RunQueue, &all, &from, Pick::First(POSITIONS_COUNTED))?.len();
+    let rows = view.scan(Table::RunQueue, &from, &end_of(&all), Pick::First(page.limit.saturating_add(1)))?;
+    let runs = (before..).zip(rows.iter().take(page.limit)).map(|(before, row)| {
         let entry: QueueEntry = parse(Table::RunQueue, &row.key, &row.value)?;
         let score = rows::score_of(&row.key).unwrap_or_default();
         let SlotClaim { limit, group } = claim.clone();
         let waiting = Waiting { limit, group, score, place: entry.place };
-        Ok(QueuedRun { run: entry.run, waiting, position: Some(position), quiet: None })
+        let position = (before < POSITIONS_COUNTED).then_some(before as u64 + 1);
+        Ok(QueuedRun { run: entry.run, waiting, position, quiet: None })
     });
-    runs.collect()
+    let items = runs.collect::<Result<_, StoreError>>()?;
+    let last = rows.get(page.limit.saturating_sub(1)).filter(|_| rows.len() > page.limit);
+    let next = last.and_then(|row| row.key.strip_prefix(&all)).map(str::to_owned);
+    Ok(Page { items, next })
 }
 
 /// The first entry of a queue, or the last, with its score.

@@ -4,7 +4,7 @@ use clap::Args;
 use interlock_api::named_limits::{
     ExplainRequest, ExplainView, LimitView, MatchedLimit, PauseRequest, QueueQuery, QueuedRunView,
 };
-use interlock_api::{Code, Page};
+use interlock_api::{Code, PageQuery};
 use interlock_model::limit::document::{AppliesTo, LimitDocument, OnFull, QueueOrder, RateDocument};
 
 use super::super::durations;
@@ -71,9 +71,8 @@ pub(crate) struct QueueFlags {
     /// Group: the value of the limit's key
     #[arg(long)]
     group: Option<String>,
-    /// Show at most N runs, from the first on
-    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=500))]
-    limit: u32,
+    #[command(flatten)]
+    listing: ListFlags,
 }
 
 #[derive(Debug, Args)]
@@ -198,10 +197,12 @@ pub(super) async fn resume(name: &str, session: &Session) -> Result<()> {
 }
 
 pub(super) async fn queue(flags: QueueFlags, session: &Session) -> Result<()> {
-    let QueueFlags { name, group, limit } = flags;
-    let query = QueueQuery { group, limit: Some(limit) };
-    let page: Page<QueuedRunView> = session.client.limit_queue(&name, &query).await?;
-    session.output.result(&page, |page| table(&QUEUE, &page.items))
+    let QueueFlags { name, group, listing } = flags;
+    let fetch = async |PageQuery { limit, cursor }: PageQuery| {
+        let query = QueueQuery { group: group.clone(), limit, cursor };
+        session.client.limit_queue(&name, &query).await
+    };
+    session.list(listing, &QUEUE, fetch).await
 }
 
 pub(super) async fn explain(flags: ExplainFlags, session: &Session) -> Result<()> {
@@ -221,7 +222,7 @@ const COLUMNS: [Column<LimitView>; 5] = [
 ];
 
 const QUEUE: [Column<QueuedRunView>; 4] = [
-    ("POSITION", |run| run.position.to_string()),
+    ("POSITION", |run| or_dash(run.position.as_ref())),
     ("RUN", |run| run.run_id.to_string()),
     ("SINCE", |run| run.since.to_string()),
     ("PRIORITY", |run| run.priority.to_string()),
