@@ -35,7 +35,7 @@ pub(super) fn limit_view(
     }
 }
 
-fn pause_view(pause: &Pause) -> PauseView {
+pub(super) fn pause_view(pause: &Pause) -> PauseView {
     let Pause { by, at, reason } = pause.clone();
     PauseView { by, at: at.into(), reason }
 }

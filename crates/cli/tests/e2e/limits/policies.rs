@@ -181,6 +181,38 @@ pub(super) async fn paused(server: &Server) {
     caller.when(&run, |run| run["status"] == "running").await;
 }
 
+pub(super) async fn paused_workflow(server: &Server) {
+    let caller = tenant(server, "held-back").await;
+    let running = start(&caller, "a").await.expect(200).text("run_id");
+    let paused = caller.post("/workflows/job/pause", json!({"reason": "bad release"})).await.expect(200).body;
+    assert_eq!(
+        (&paused["limit"], &paused["paused"]["reason"]),
+        (&json!("workflow.job"), &json!("bad release"))
+    );
+    let refused = start(&caller, "b").await.expect(429);
+    assert_eq!(
+        (refused.text("code"), refused.text("limit")),
+        ("limit_reached".into(), "workflow.job".into())
+    );
+    assert_eq!(refused.body["blocked_by"]["full"], json!("paused"));
+    replayed(&caller, "a", &running, "running").await;
+    let other = json!({"work": {"type": "worker", "topic": "work"}});
+    caller.workflow("other", other.clone()).await;
+    caller.start("other", None, &json!({})).await.expect(200);
+    caller.workflow("job", other).await;
+    start(&caller, "b").await.expect(429);
+    caller.post("/workflows/job/pause", json!({"on_full": "queue"})).await.expect(200);
+    let queued = start(&caller, "b").await.expect(202);
+    assert_eq!(queued.body["blocked_by"]["reason"], json!("blocked"));
+    let resumed = caller.post("/workflows/job/resume", Value::Null).await.expect(200).body;
+    assert_eq!(resumed["paused"], Value::Null);
+    caller.when(&queued.text("run_id"), |run| run["status"] == "running").await;
+    caller.get("/limits/workflow.job").await.expect(404);
+    start(&caller, "c").await.expect(200);
+    caller.post("/workflows/job/resume", Value::Null).await.expect(200);
+    caller.post("/workflows/missing/pause", Value::Null).await.expect(404);
+}
+
 pub(super) async fn tenant_cap(server: &Server) {
     let caller = tenant(server, "capped").await;
     caller.limit(1).await;
@@ -211,6 +243,7 @@ pub(crate) async fn all(server: &Server) {
         Box::pin(timeout(server)),
         Box::pin(rate(server)),
         Box::pin(paused(server)),
+        Box::pin(paused_workflow(server)),
         Box::pin(tenant_cap(server)),
     );
 }
