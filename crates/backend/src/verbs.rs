@@ -52,7 +52,8 @@ macro_rules! for_each_verb {
                 ListApiKeys, ListApprovals, ListBudgetEvents, ListBudgetGroups, ListBudgets, ListDeadLetters,
                 ListExpiredLeases, ListJobs, ListLimits, ListLockHistory, ListLocks, ListQueuedRuns, ListRuns,
                 ListSlots, ListTenants, ListWorkers, ListWorkflows, ReadBudget, ReadDeadLetter, ReadDocument,
-                ReadDebouncedRun, ReadEffectiveLimits, ReadFigures, ReadJob, ReadLimitUsage, ReadLimits, ReadLock, ReadQueuedRun,
+                ReadDebouncedRun, ReadEffectiveLimits, ReadFigures, ReadJob, ReadLimitUsage, ReadLimits, ReadLock,
+                ReadQueuedRun,
                 ReadRegistry, ReadRun, ReadRunOwnership, ReadSnapshot, ReadTimeline, ReadUsage, ReadWorker,
                 ReadWorkflow, ReadWorkflowVersion
             }

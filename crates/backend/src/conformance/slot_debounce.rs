@@ -3,36 +3,33 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use interlock_model::RunId;
 use interlock_model::admission::{RunRequest, StartOutcome};
 use interlock_model::limit::group::{Fullness, Quiet};
 use interlock_model::limit::place::{JOINED_KEYS_MAX, StartPriority};
-use interlock_model::run::{InboxEvent, Run};
-use interlock_model::{RunId, Timestamp};
+use interlock_model::run::Run;
 use serde_json::{Value, json};
 
 use super::Subject;
 use super::scene::{Scene, acme, document, name};
 use super::slots::repo;
-use crate::limits::{GRANT_STEPS_MAX, GroupUsage};
-use crate::verbs::{
-    Admit, DeleteLimit, DeleteRun, FindDue, FireTimers, PauseLimit, ReadDebouncedRun, ReadLimitUsage,
-    ReadRun, ReadTimeline, RequestCancel, SaveWorkflow,
-};
+use crate::limits::GroupUsage;
+use crate::verbs::{Admit, FindDue, FireTimers, ReadDebouncedRun, ReadLimitUsage, ReadRun, SaveWorkflow};
 
 /// As the limits of these rules say.
-const QUIET: Duration = Duration::from_secs(5);
-const DELAY_MAX: Duration = Duration::from_secs(12);
+pub(super) const QUIET: Duration = Duration::from_secs(5);
+pub(super) const DELAY_MAX: Duration = Duration::from_secs(12);
 
-fn limit() -> Value {
+pub(super) fn limit() -> Value {
     json!({"key": "input.repo", "on_full": "debounce", "quiet_sec": 5, "max_delay_sec": 12})
 }
 
 /// A start for a repository that differs from others.
-fn numbered(repo: &str, number: u32) -> Value {
+pub(super) fn numbered(repo: &str, number: u32) -> Value {
     json!({"repo": repo, "number": number})
 }
 
-fn quiet_of(outcome: &StartOutcome) -> (RunId, Quiet) {
+pub(super) fn quiet_of(outcome: &StartOutcome) -> (RunId, Quiet) {
     match outcome {
         StartOutcome::Queued { run, position: None, blocked, .. } => match blocked.fullness {
             Fullness::Quiet(quiet) => (*run, quiet),
@@ -44,51 +41,51 @@ fn quiet_of(outcome: &StartOutcome) -> (RunId, Quiet) {
 
 impl Scene {
     /// A store with a limit `calm` that debounces.
-    async fn debouncing(subject: &dyn Subject) -> Self {
+    pub(super) async fn debouncing(subject: &dyn Subject) -> Self {
         let scene = Self::with_cap(subject, 100).await;
         scene.save_limit("calm", limit()).await;
         scene
     }
 
-    async fn fire(&self) -> usize {
+    pub(super) async fn fire(&self) -> usize {
         let fire = FireTimers { tenant: acme(), ahead: Duration::ZERO, limit: 500 };
         self.store.call(fire).await.expect("the store is up")
     }
 
-    async fn debounced(&self, input: Value) -> (RunId, Quiet) {
+    pub(super) async fn debounced(&self, input: Value) -> (RunId, Quiet) {
         quiet_of(&self.arrive(input).await)
     }
 
-    async fn keyed(&self, key: &str, input: Value) -> StartOutcome {
+    pub(super) async fn keyed(&self, key: &str, input: Value) -> StartOutcome {
         let admit = self.counted(Some(key), input).await;
         self.admit(admit).await
     }
 
     /// The same, changed.
-    async fn arrive_as(&self, input: Value, change: impl FnOnce(&mut RunRequest)) -> StartOutcome {
+    pub(super) async fn arrive_as(&self, input: Value, change: impl FnOnce(&mut RunRequest)) -> StartOutcome {
         let admit = self.counted(None, input).await;
         let mut request = (*admit.request).clone();
         change(&mut request);
         self.admit(Admit { request: Arc::new(request), ..admit }).await
     }
 
-    async fn run(&self, run: RunId) -> Run {
+    pub(super) async fn run(&self, run: RunId) -> Run {
         let found = self.store.call(ReadRun { tenant: acme(), run }).await.expect("the store is up");
         found.expect("the run is there")
     }
 
-    async fn has_begun(&self, run: RunId) -> bool {
+    pub(super) async fn has_begun(&self, run: RunId) -> bool {
         self.place(run).await.is_none()
     }
 
     /// How long until a quiet period ends. Runs that wait for a slot do so for a day.
-    async fn next_in(&self) -> Option<Duration> {
+    pub(super) async fn next_in(&self) -> Option<Duration> {
         let next_in = self.store.call(FindDue { limit: 10 }).await.expect("the store is up").next_in;
         next_in.filter(|time| *time <= DELAY_MAX)
     }
 
     /// Runs of a group that wait for newer starts.
-    async fn waiting_for_starts(&self, limit: &str, of: &str) -> u32 {
+    pub(super) async fn waiting_for_starts(&self, limit: &str, of: &str) -> u32 {
         let read = ReadLimitUsage { tenant: acme(), name: name(limit), group: Some(name(of)) };
         let usage = self.store.call(read).await.expect("the store is up");
         usage.groups.first().map_or(0, |GroupUsage { debounced, .. }| *debounced)
@@ -249,55 +246,6 @@ pub async fn workflows_and_groups_wait_apart(subject: &mut dyn Subject) {
     }
 }
 
-pub async fn a_run_is_judged_by_all_limits_when_its_quiet_period_ends(subject: &mut dyn Subject) {
-    let scene = Scene::debouncing(subject).await;
-    scene.save_limit("kind", json!({"key": "input.kind", "max_runs": 1})).await;
-    let of_kind = |repo: &str| json!({"repo": repo, "kind": "a"});
-    let (holder, _) = scene.debounced(of_kind("web")).await;
-    let (run, _) = scene.debounced(of_kind("api")).await;
-    subject.elapse(QUIET).await;
-    scene.fire().await;
-    assert!(scene.has_begun(holder).await);
-    // It was accepted: it waits even in the queue of a limit that rejects.
-    assert_eq!(scene.waits(run).await, Some((name("kind"), Some(1))));
-    assert_eq!(scene.place(run).await.expect("it waits").quiet, None);
-    assert_ne!(
-        scene.debounced(json!({"repo": "api", "kind": "b"})).await.0,
-        run,
-        "it takes no newer ones in"
-    );
-    assert_eq!(scene.end_granted(holder).await, 1);
-    assert!(scene.has_begun(run).await);
-}
-
-pub async fn a_debounced_run_has_the_place_of_its_newest_start(subject: &mut dyn Subject) {
-    let scene = Scene::with_cap(subject, 100).await;
-    let with_slots = |queue: Value| {
-        let mut document = limit();
-        (document["max_runs"], document["queue"]) = (json!(1), queue);
-        document
-    };
-    scene.save_limit("calm", with_slots(json!({"max": 1}))).await;
-    let save = SaveWorkflow { tenant: acme(), id: name("other"), document: document() };
-    scene.store.call(save).await.unwrap();
-    let other = async || {
-        let arrived = scene.arrive_as(repo("api"), |request| request.workflow = name("other")).await;
-        quiet_of(&arrived).0
-    };
-    let (early, _) = scene.debounced(repo("api")).await;
-    let late = other().await;
-    subject.elapse(Duration::from_secs(1)).await;
-    assert_eq!(scene.debounced(repo("api")).await.0, early);
-    subject.elapse(QUIET).await;
-    scene.fire().await;
-    assert_eq!((scene.has_begun(late).await, scene.queue("calm", "api").await), (true, vec![early]));
-    // The group's queue is full: a run that would only wait for it is not accepted.
-    let full = scene.arrive(repo("api")).await;
-    assert!(matches!(full, StartOutcome::QueueFull { .. }), "{full:?}");
-    scene.end_granted(late).await;
-    assert!(scene.has_begun(early).await);
-}
-
 pub async fn a_full_limit_that_rejects_refuses_a_first_start_and_no_newer_one(subject: &mut dyn Subject) {
     let scene = Scene::debouncing(subject).await;
     let (run, _) = scene.debounced(repo("api")).await;
@@ -311,115 +259,6 @@ pub async fn a_full_limit_that_rejects_refuses_a_first_start_and_no_newer_one(su
     scene.limit(&acme(), 1).await;
     assert!(scene.has_begun(run).await);
     assert_eq!(scene.run(run).await.start.input, numbered("api", 2));
-}
-
-pub async fn a_paused_limit_holds_a_debounced_run_back_until_it_is_resumed(subject: &mut dyn Subject) {
-    let scene = Scene::debouncing(subject).await;
-    for paused in ["calm", "tenant-runs"] {
-        let (run, _) = scene.debounced(repo(paused)).await;
-        let at = Timestamp::from_millis(1);
-        let pause = Some(interlock_model::limit::document::Pause { by: "op".to_owned(), at, reason: None });
-        let change = |pause| PauseLimit { tenant: acme(), name: name(paused), pause };
-        scene.store.call(change(pause)).await.unwrap();
-        assert_eq!(scene.debounced(numbered(paused, 2)).await.0, run, "it takes newer ones in");
-        subject.elapse(QUIET).await;
-        scene.fire().await;
-        assert_eq!(scene.waits(run).await, Some((name(paused), Some(1))));
-        scene.store.call(change(None)).await.unwrap();
-        assert!(scene.has_begun(run).await);
-    }
-}
-
-pub async fn a_run_that_is_to_be_cancelled_takes_no_newer_start_in(subject: &mut dyn Subject) {
-    let scene = Scene::debouncing(subject).await;
-    let (run, _) = scene.debounced(repo("api")).await;
-    let cancel = RequestCancel { tenant: acme(), run, by: "ann".to_owned() };
-    let _ = scene.store.call(cancel).await.unwrap();
-    let (next, quiet) = scene.debounced(repo("api")).await;
-    assert_ne!(next, run);
-    assert_eq!(scene.end_run(run).await, 0);
-    assert_eq!((scene.place(run).await, scene.waiting_for_starts("calm", "api").await), (None, 1));
-    assert_eq!(scene.place(next).await.expect("it waits").quiet, Some(quiet));
-    scene.store.call(DeleteRun { tenant: acme(), run: next }).await.unwrap();
-    assert_eq!((scene.waiting_for_starts("calm", "api").await, scene.next_in().await), (0, None));
-    assert_ne!(scene.debounced(repo("api")).await.0, next);
-}
-
-pub async fn a_limit_that_debounces_no_more_lets_its_runs_go(subject: &mut dyn Subject) {
-    let scene = Scene::debouncing(subject).await;
-    let (first, second) = (scene.debounced(repo("api")).await.0, scene.debounced(repo("web")).await.0);
-    let (longer, _) = scene.debounced(numbered("api", 2)).await;
-    assert_eq!(longer, first);
-    let mut other = limit();
-    other["quiet_sec"] = json!(9);
-    assert_eq!(scene.save_limit("calm", other).await, 0, "with other numbers it waits on");
-    assert_eq!(scene.next_in().await, Some(QUIET));
-    let granted = scene.save_limit("calm", json!({"max_runs": 1, "on_full": "queue"})).await;
-    assert_eq!(granted, 2);
-    for run in [first, second] {
-        assert!(scene.has_begun(run).await);
-        assert!(matches!(scene.posted_to(run).await[..], [InboxEvent::Granted { .. }]));
-    }
-    scene.save_limit("calm", limit()).await;
-    let (third, _) = scene.debounced(repo("third")).await;
-    let delete = DeleteLimit { tenant: acme(), name: name("calm"), replaces: None };
-    scene.store.call(delete).await.unwrap();
-    assert!(scene.has_begun(third).await);
-    assert_eq!(scene.run(third).await.start.input, repo("third"));
-    assert_eq!(scene.next_in().await, None);
-}
-
-pub async fn more_debounced_runs_than_one_step_ends_are_continued_by_a_timer(subject: &mut dyn Subject) {
-    let scene = Scene::with_cap(subject, 1_000).await;
-    scene.save_limit("calm", limit()).await;
-    let mut runs = Vec::new();
-    for number in 0..GRANT_STEPS_MAX + 5 {
-        runs.push(scene.debounced(repo(&format!("r{number}"))).await.0);
-    }
-    subject.elapse(QUIET).await;
-    scene.fire().await;
-    assert_eq!(scene.active(&acme()).await, GRANT_STEPS_MAX);
-    scene.fire().await;
-    assert_eq!(scene.active(&acme()).await, GRANT_STEPS_MAX + 5);
-    for number in 0..GRANT_STEPS_MAX + 5 {
-        runs.push(scene.debounced(repo(&format!("r{number}"))).await.0);
-    }
-    let delete = DeleteLimit { tenant: acme(), name: name("calm"), replaces: None };
-    scene.store.call(delete).await.unwrap();
-    assert_eq!(scene.active(&acme()).await, 2 * GRANT_STEPS_MAX + 5);
-    scene.fire().await;
-    assert_eq!(scene.active(&acme()).await, 2 * (GRANT_STEPS_MAX + 5));
-    assert_eq!(scene.next_in().await, None);
-}
-
-pub async fn a_debounced_run_says_in_its_timeline_what_it_waited_for(subject: &mut dyn Subject) {
-    let scene = Scene::debouncing(subject).await;
-    let (run, _) = scene.debounced(repo("api")).await;
-    scene.debounced(repo("api")).await;
-    subject.elapse(QUIET).await;
-    scene.fire().await;
-    let read = ReadTimeline { tenant: acme(), run, after: 0, limit: 10 };
-    let timeline = scene.store.call(read).await.unwrap();
-    let says = timeline.iter().map(|recorded| (recorded.sequence, recorded.event.message.as_deref()));
-    let expected =
-        [(1, Some("waits until no newer start comes")), (2, Some("no newer start came; starts so far: 2"))];
-    assert_eq!(says.collect::<Vec<_>>(), expected);
-}
-
-pub async fn debounced_runs_survive_a_reopening(subject: &mut dyn Subject) {
-    let scene = Scene::debouncing(subject).await;
-    let (run, _) = scene.debounced(numbered("api", 1)).await;
-    let (_, quiet) = scene.debounced(numbered("api", 2)).await;
-    drop(scene);
-    subject.reopen().await;
-    let scene = Scene::of(subject);
-    assert_eq!(scene.place(run).await.expect("it waits").quiet, Some(quiet));
-    assert_eq!(scene.next_in().await, Some(QUIET));
-    assert_eq!(scene.debounced(numbered("api", 3)).await.0, run);
-    subject.elapse(QUIET).await;
-    assert!(scene.fire().await > 0);
-    assert!(scene.has_begun(run).await);
-    assert_eq!(scene.run(run).await.start.input, numbered("api", 3));
 }
 
 pub async fn a_narrower_limit_with_a_policy_of_its_own_decides_before_one_that_debounces(

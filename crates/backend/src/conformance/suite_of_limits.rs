@@ -51,16 +51,18 @@ macro_rules! rules_of_limits {
                 a_repeated_start_that_waits_for_newer_ones_is_answered_with_its_place,
                 a_debounced_run_answers_a_bounded_number_of_keys,
                 workflows_and_groups_wait_apart,
+                a_full_limit_that_rejects_refuses_a_first_start_and_no_newer_one,
+                a_narrower_limit_with_a_policy_of_its_own_decides_before_one_that_debounces,
+            }
+            slot_debounce_ends::{
                 a_run_is_judged_by_all_limits_when_its_quiet_period_ends,
                 a_debounced_run_has_the_place_of_its_newest_start,
-                a_full_limit_that_rejects_refuses_a_first_start_and_no_newer_one,
                 a_paused_limit_holds_a_debounced_run_back_until_it_is_resumed,
                 a_run_that_is_to_be_cancelled_takes_no_newer_start_in,
                 a_limit_that_debounces_no_more_lets_its_runs_go,
                 more_debounced_runs_than_one_step_ends_are_continued_by_a_timer,
                 a_debounced_run_says_in_its_timeline_what_it_waited_for,
                 debounced_runs_survive_a_reopening,
-                a_narrower_limit_with_a_policy_of_its_own_decides_before_one_that_debounces,
             }
             slot_replacements::{
                 a_start_joins_the_run_of_its_group,

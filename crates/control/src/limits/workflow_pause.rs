@@ -41,8 +41,8 @@ fn document(workflow: &WorkflowId, on_full: OnFull) -> LimitDocument {
 }
 
 impl Limits {
-    /// Pauses a workflow: its starts are rejected, or wait if `on_full` says so. Its live runs continue. Returns the limit that
-    /// pauses it.
+    /// Pauses a workflow: its starts are rejected, or wait if `on_full` says so. Its live runs continue. Returns the limit
+    /// that pauses it.
     pub async fn pause_workflow(
         &self,
         tenant: &TenantId,

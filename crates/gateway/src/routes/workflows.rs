@@ -63,8 +63,8 @@ async fn delete(caller: Caller, Named(id): Named<WorkflowId>) -> NoAnswer {
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Pauses the workflow: its starts are rejected (`limit_reached`), or wait with `on_full` `queue`, until it is resumed. Runs that
-/// were accepted before continue. It is paused by a limit of its own.
+/// Pauses the workflow: its starts are rejected (`limit_reached`), or wait with `on_full` `queue`, until it is resumed. Runs
+/// that were accepted before continue. It is paused by a limit of its own.
 #[utoipa::path(post, path = "/api/v1/workflows/{id}/pause",
     request_body(content = Option<PauseWorkflowRequest>), responses((status = 200, body = WorkflowPauseView)))]
 async fn pause(

@@ -66,8 +66,8 @@ pub struct LimitDocument {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1, maximum = 604_800)]
     pub quiet_sec: Option<u32>,
-    /// With `debounce`: how long newer starts may delay the run, from the first start on. 10 times `quiet_sec` if absent, and
-    /// at most a week.
+    /// With `debounce`: how long newer starts may delay the run, from the first start on. 10 times `quiet_sec` if absent,
+    /// and at most a week.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1, maximum = 604_800)]
     pub max_delay_sec: Option<u32>,

@@ -174,7 +174,7 @@ impl LimitWait<'_> {
         }
     }
 
-    /// A run would answer for the start if it had not so many keys already.
+    /// A run would answer for the start, and stands for as many keys as it may.
     fn is_out_of_keys(&self) -> bool {
         self.blocked.queued == 0 || matches!(self.blocked.fullness, Fullness::Quiet(_))
     }
