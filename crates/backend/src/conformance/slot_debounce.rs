@@ -95,7 +95,7 @@ impl Scene {
 pub async fn a_start_waits_until_no_newer_one_has_come_for_a_while(subject: &mut dyn Subject) {
     let scene = Scene::debouncing(subject).await;
     let (run, first) = scene.debounced(numbered("api", 1)).await;
-    assert_eq!((first.latest, first.starts), (first.until + (DELAY_MAX - QUIET), 1));
+    assert_eq!((first.latest, first.starts), (first.until - QUIET + DELAY_MAX, 1));
     assert_eq!(scene.next_in().await, Some(QUIET));
     assert_eq!(scene.waiting_for_starts("calm", "api").await, 1);
     assert_eq!((scene.active(&acme()).await, scene.usage("calm", "api").await), (0, (0, 0)));

@@ -8,7 +8,8 @@ use interlock_model::run::Start;
 use interlock_model::{RunId, Timestamp};
 use serde_json::Value;
 
-use super::limits::LimitRows;
+use super::limits::{LimitRows, run_of};
+use super::rows::Write;
 use crate::Invariant;
 
 /// What the rows of a tenant say of its debounced runs, by run.
@@ -36,21 +37,21 @@ impl DebounceBatch {
 }
 
 impl DebouncedRuns {
-    pub(super) fn take(&mut self, batch: &mut DebounceBatch, table: Table, run: &str, value: Option<&str>) {
-        if table == Table::Starts {
-            batch.started.push(run.to_owned());
-            match value.and_then(|value| serde_json::from_str::<Start>(value).ok()) {
-                Some(start) => drop(self.inputs.insert(run.to_owned(), start.input)),
-                None => drop(self.inputs.remove(run)),
-            }
-            return;
+    pub(super) fn take(&mut self, batch: &mut DebounceBatch, (table, key, value): &Write) {
+        let (run, value) = (run_of(key), value.as_deref());
+        if *table == Table::Starts {
+            self.inputs.remove(&run);
+            let start = value.and_then(|value| serde_json::from_str::<Start>(value).ok());
+            self.inputs.extend(start.map(|start| (run.clone(), start.input)));
+            batch.started.push(run);
+        } else if *table == Table::RunSlots {
+            let slots = value.and_then(|value| serde_json::from_str::<RunSlots>(value).ok());
+            let before = self.waiting.remove(&run);
+            let after = slots.and_then(|slots| slots.debounced);
+            self.waiting.extend(after.map(|after| (run.clone(), after)));
+            // One decision may write a row more than once.
+            batch.changed.entry(run).or_insert(before);
         }
-        let slots = value.and_then(|value| serde_json::from_str::<RunSlots>(value).ok());
-        let after = slots.and_then(|slots| slots.debounced);
-        let before = self.waiting.remove(run);
-        // One decision may write a row more than once.
-        batch.changed.entry(run.to_owned()).or_insert(before);
-        self.waiting.extend(after.map(|after| (run.to_owned(), after)));
     }
 
     pub(super) fn waits(&self, run: &str) -> bool {

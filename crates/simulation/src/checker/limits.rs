@@ -70,7 +70,7 @@ fn split_group(key: &str) -> Option<(String, String)> {
     Some((format!("{limit}/{group}"), parts.next().unwrap_or_default().to_owned()))
 }
 
-fn run_of(key: &str) -> String {
+pub(super) fn run_of(key: &str) -> String {
     key.rsplit('/').next().unwrap_or(key).to_owned()
 }
 
@@ -79,13 +79,7 @@ impl LimitRows {
     fn take(&mut self, batch: &mut Batch, (table, key, value): &Write) {
         match table {
             Table::Tenants => self.tenant = value.as_deref().and_then(read).unwrap_or_default(),
-            Table::Starts => {
-                let run = run_of(key);
-                self.debounced.take(&mut batch.debounce, *table, &run, value.as_deref());
-                if value.is_some() {
-                    batch.created.insert(run);
-                }
-            }
+            Table::Starts => drop(value.as_ref().map(|_| batch.created.insert(run_of(key)))),
             Table::Active => {
                 if value.is_none() {
                     self.active.remove(&run_of(key));
@@ -125,13 +119,10 @@ impl LimitRows {
                     batch.given.insert(group);
                 }
             }
-            Table::RunSlots => {
-                self.debounced.take(&mut batch.debounce, *table, &run_of(key), value.as_deref());
-                match value.as_deref().and_then(read) {
-                    Some(slots) => drop(self.runs.insert(run_of(key), slots)),
-                    None => drop(self.runs.remove(&run_of(key))),
-                }
-            }
+            Table::RunSlots => match value.as_deref().and_then(read) {
+                Some(slots) => drop(self.runs.insert(run_of(key), slots)),
+                None => drop(self.runs.remove(&run_of(key))),
+            },
             Table::RunQueue => {
                 let Some((group, place)) = split_group(key) else { return };
                 let queue = self.queues.entry(group.clone()).or_default();
@@ -202,7 +193,10 @@ impl Checker {
         let mut batch = Batch::default();
         let mut rows = std::mem::take(self.tables.limits(tenant));
         let of_tenant = |key: &str| key.split('/').next() == Some(tenant);
-        writes.iter().filter(|(_, key, _)| of_tenant(key)).for_each(|write| rows.take(&mut batch, write));
+        for write in writes.iter().filter(|(_, key, _)| of_tenant(key)) {
+            rows.debounced.take(&mut batch.debounce, write);
+            rows.take(&mut batch, write);
+        }
         let system = self.system;
         let cap = rows.tenant.limits.under(system).runs_max as usize;
         let verdict = rows

@@ -138,9 +138,9 @@ pub(super) async fn debounce(server: &Server) {
     put(&caller, "calm", json!({"key": "input.key", "max_runs": 1})).await;
     caller.when(&next, |run| run["status"] == "running").await;
     let invalid = json!({"key": "input.key", "on_full": "debounce"});
-    let refused =
+    let answer =
         caller.try_send(reqwest::Method::PUT, "/limits/calm", None, &invalid).await.unwrap().expect(400);
-    assert!(refused.text("detail").contains("quiet_sec"), "{refused:?}");
+    assert!(answer.text("detail").contains("quiet_sec"), "{answer:?}");
 }
 
 pub(super) async fn timeout(server: &Server) {
