@@ -328,16 +328,12 @@ mod tests {
         assert_eq!(queue.map(|queue| (queue.max, queue.max_wait_sec)), Some((Some(9), Some(60))));
         let rejects = NamedChange { on_full: Some(OnFull::Reject), ..NamedChange::default() };
         assert_eq!(rejects.over(before.clone()).unwrap().queue, None, "one that rejects has no queue");
-        let debounces =
+        let change =
             NamedChange { on_full: Some(OnFull::Debounce), quiet: Some(5), ..NamedChange::default() };
-        let debounced = debounces.over(before.clone()).unwrap();
-        assert_eq!((debounced.quiet_sec, debounced.max_delay_sec), (Some(5), None));
+        let calm = change.over(before.clone()).unwrap();
+        assert_eq!((calm.quiet_sec, calm.max_delay_sec), (Some(5), None));
         let queues = NamedChange { on_full: Some(OnFull::Queue), ..NamedChange::default() };
-        assert_eq!(
-            queues.over(debounced).unwrap().quiet_sec,
-            None,
-            "one that queues waits for no newer start"
-        );
+        assert_eq!(queues.over(calm).unwrap().quiet_sec, None, "one that queues waits for no newer start");
         assert!(NamedChange { burst: Some(2), ..NamedChange::default() }.over(before).is_err());
     }
 
