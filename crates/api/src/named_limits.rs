@@ -31,6 +31,9 @@ pub struct LimitUsageView {
     pub live: u64,
     /// Runs that wait.
     pub queued: u64,
+    /// Runs that wait for newer starts, before they stand in a queue.
+    #[serde(default)]
+    pub debounced: u64,
     /// The limit in force, per group; null: a rate only.
     #[schema(required)]
     pub max_runs: Option<u32>,
@@ -45,6 +48,9 @@ pub struct GroupView {
     pub group: Option<String>,
     pub live: u32,
     pub queued: u32,
+    /// Runs that wait for newer starts.
+    #[serde(default)]
+    pub debounced: u32,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -81,18 +87,23 @@ pub struct QueueQuery {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[param(max_length = 256)]
     pub group: Option<String>,
-    /// How many runs, from the first on.
+    /// 1 to 500; 50 by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[param(minimum = 1, maximum = 500, default = 50)]
     pub limit: Option<u32>,
+    /// The `next_cursor` of the previous page. Empty for the first page.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[param(pattern = "^(2[1-9a-f]|[3-6][0-9a-f]|7[0-9a-e])*$", max_length = 1024)]
+    pub cursor: Option<String>,
 }
 
 /// A run that waits.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct QueuedRunView {
     pub run_id: RunId,
-    /// The first is 1.
-    pub position: u64,
+    /// The first is 1; null: further back than 1,000.
+    #[schema(required)]
+    pub position: Option<u64>,
     /// Since when it waits.
     pub since: Time,
     pub priority: u8,
@@ -122,6 +133,20 @@ pub struct BlockedBy {
     /// When a rate lets the next start pass.
     #[schema(required)]
     pub next_at: Option<Time>,
+    /// How long the run waits for newer starts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quiet: Option<QuietView>,
+}
+
+/// How long a run waits for newer starts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct QuietView {
+    /// When it goes on unless a newer start comes before.
+    pub until: Time,
+    /// When it goes on whatever comes.
+    pub latest: Time,
+    /// Starts that it stands for.
+    pub starts: u32,
 }
 
 /// Why nothing more can start in a group.
@@ -135,6 +160,8 @@ pub enum FullBecause {
     Paused,
     /// Free slots are promised to runs that wait already.
     Others,
+    /// The run waits for newer starts.
+    Quiet,
 }
 
 /// What a queued run waits for.
@@ -174,6 +201,9 @@ pub struct ExplainView {
     /// The limit that decides; null if the run would start.
     #[schema(required)]
     pub decided_by: Option<LimitName>,
+    /// The run that waits for newer starts and would take this one in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub taken_in_by: Option<RunId>,
     /// One sentence for people.
     pub detail: String,
     /// All limits that the start counts in, the narrowest first; the tenant's own last.
@@ -191,6 +221,7 @@ pub enum StartFate {
     Join,
     ReplaceQueued,
     ReplaceRunning,
+    Debounce,
     Reject,
     QueueFull,
 }

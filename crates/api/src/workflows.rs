@@ -3,18 +3,53 @@
 use std::collections::BTreeMap;
 
 use interlock_model::workflow::{StepDocument, WorkflowDocument};
-use interlock_model::{StepId, WorkflowId};
+use interlock_model::{LimitName, StepId, WorkflowId};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
 use crate::Time;
+use crate::named_limits::PauseView;
 
 /// The answer to a saved document.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct CreatedWorkflow {
     pub id: WorkflowId,
     pub version: u32,
+}
+
+/// Pauses a workflow: no run of it starts until it is resumed.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PauseWorkflowRequest {
+    /// At most 512 characters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(max_length = 512)]
+    pub reason: Option<String>,
+    /// What becomes of its starts: `reject` if absent, or `queue`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_full: Option<PausedStarts>,
+}
+
+/// What becomes of the starts of a paused workflow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum PausedStarts {
+    /// They are rejected.
+    Reject,
+    /// Their runs wait.
+    Queue,
+}
+
+/// Whether a workflow is paused.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct WorkflowPauseView {
+    pub workflow: WorkflowId,
+    /// The limit that pauses it.
+    pub limit: LimitName,
+    /// Who paused it; null: it is not paused.
+    #[schema(required)]
+    pub paused: Option<PauseView>,
 }
 
 /// A workflow as it was saved.

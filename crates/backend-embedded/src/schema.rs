@@ -100,6 +100,7 @@ const MIGRATIONS: &[Migration] = &[
     },
     Migration { tables: &["fair_queue", "fair_groups", "fair_turns", "run_means"], update: "" },
     Migration { tables: &["children", "child_starts", "children_due"], update: "" },
+    Migration { tables: &["debounced_runs"], update: "" },
 ];
 
 impl Migration {

@@ -96,6 +96,18 @@ pub(crate) fn queued_event_format() -> String {
     format_of(&Event::new(now, EventKind::RunStatus).with_status(RunStatus::Queued.name()), &[now])
 }
 
+/// The event that a run begins with which waits for newer starts: with the time now.
+pub(crate) fn debounced_event_format() -> String {
+    let [now, _] = time_marks();
+    format_of(&Event::debounced(now), &[now])
+}
+
+/// The event of a run that waits for newer starts no more: with the time now, and the number of its starts.
+pub(crate) fn quiet_event_format() -> String {
+    let [now, starts] = time_marks();
+    format_of(&Event::quiet_ended(now, starts.as_millis()), &[now, starts])
+}
+
 /// An operator's request for another attempt, for its run's inbox, up to the letter: the script puts the one that it has.
 pub(crate) fn retry_without_letter(by: &str) -> String {
     format!(r#"{{"retry":{{"by":{},"letter":"#, json(by))
@@ -206,6 +218,10 @@ mod tests {
         let event = queued_event_format().replace("%.0f", "5");
         let event: Event = serde_json::from_str(&event).unwrap();
         assert_eq!((event.at, event.status.as_deref()), (now, Some("queued")));
+        let event = debounced_event_format().replace("%.0f", "5");
+        assert_eq!(serde_json::from_str::<Event>(&event).unwrap(), Event::debounced(now));
+        let event = quiet_event_format().replacen("%.0f", "5", 1).replacen("%.0f", "3", 1);
+        assert_eq!(serde_json::from_str::<Event>(&event).unwrap(), Event::quiet_ended(now, 3));
     }
 
     #[test]

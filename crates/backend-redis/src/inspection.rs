@@ -56,6 +56,8 @@ impl Theme {
             Invariant::FairQueueDrift,
             Invariant::QueuedRunInNoQueue,
             Invariant::LimitQueueEntryWithoutRun,
+            Invariant::DebouncedRunWithoutTimer,
+            Invariant::DebounceEntryWithoutRun,
             Invariant::StartableRunWaits,
             Invariant::ChildWithoutStep,
             Invariant::StepWithoutChild,

@@ -25,6 +25,8 @@ struct LimitRow {
     order: QueueOrder,
     /// Of groups of a fair queue, escaped: `vip=3 a%2Fb=2`.
     weights: Option<String>,
+    quiet: Option<u64>,
+    delay_max: Option<u64>,
 }
 
 impl Scripted for SaveLimit {
@@ -39,6 +41,8 @@ impl Scripted for SaveLimit {
             wait_max: millis(rule.queue.wait_max),
             order: rule.queue.order,
             weights: weights(&self.document),
+            quiet: rule.debounce.map(|debounce| millis(debounce.quiet)),
+            delay_max: rule.debounce.map(|debounce| millis(debounce.delay_max)),
         };
         Arguments::default()
             .with("name", &self.name)

@@ -4,7 +4,9 @@
 use interlock_backend::dead_letters::DROPPED_AT_ONCE_MAX;
 use interlock_backend::inspection::{DEAD_LETTERS_REPORTED_FROM, KEYS_JUDGED_FOR};
 use interlock_backend::keys::{KEYS_MAX, KEYS_PER_TENANT_MAX};
-use interlock_backend::limits::{GRANT_STEPS_MAX, GROUPS_LOOKED_AT, GROUPS_SHOWN, JOINED_AMONG_MAX};
+use interlock_backend::limits::{
+    DEBOUNCED_AMONG_MAX, GRANT_STEPS_MAX, GROUPS_LOOKED_AT, GROUPS_SHOWN, JOINED_AMONG_MAX,
+};
 use interlock_backend::locks::{LINE_SHOWN_MAX, SWEEP_MAX};
 use interlock_backend::runs::READY_BYTES_MAX;
 use interlock_backend::{deliveries, documents, jobs, reconcile, registry};
@@ -43,7 +45,8 @@ files! { SCRIPTS in "lua/":
     "list_approvals", "list_budget_events", "list_budget_groups", "list_budgets", "list_dead_letters",
     "list_expired_leases", "list_jobs", "list_limits", "list_lock_history", "list_locks", "list_queued_runs",
     "list_runs", "list_slots", "list_tenant", "list_workers", "list_workflows", "move_queued_run", "pause_limit",
-    "pulse", "read_budget", "read_dead_letter", "read_document", "read_effective_limits", "read_figures", "read_job",
+    "pulse", "read_budget", "read_dead_letter", "read_debounced_run", "read_document", "read_effective_limits",
+    "read_figures", "read_job",
     "read_limit_usage", "read_limits", "read_lock", "read_queued_run", "read_registry", "read_run",
     "read_run_ownership", "read_snapshot", "read_timeline", "read_usage", "read_worker", "read_workflow",
     "read_workflow_version", "record_beat", "record_progress", "record_result", "register_nats_worker",
@@ -57,7 +60,7 @@ files! { SCRIPTS in "lua/":
 files! { PIECES in "lua/shared/":
     "acquire", "admission_lock", "api_keys", "append", "approval_rules", "arrivals", "budget_rules", "budgets",
     "call", "cancels", "child_rules", "children", "claims", "contradiction", "damage_rules", "dead_letters",
-    "failures", "fair", "fence", "given", "grants",
+    "debounce", "failures", "fair", "fence", "given", "grants",
     "groups", "held_lease", "idempotency", "inbox", "inspection", "job_lock", "job_rows", "job_rules", "job_view",
     "jobs", "judge", "key_rules", "lease_check", "ledger", "limit_change", "limit_rules", "lock_record", "lock_rules",
     "lock_view", "locks", "losses", "order", "page", "places", "quarantine", "queue", "quotas", "registry",
@@ -68,12 +71,13 @@ files! { PIECES in "lua/shared/":
 }
 
 /// Bounds of the contract, which scripts name as `limits.<name>`. Times are in milliseconds.
-fn limits() -> [(&'static str, u64); 50] {
+fn limits() -> [(&'static str, u64); 51] {
     [
         ("amount_max", Amount::MAX.micros()),
         ("budget_events_max", budget::EVENTS_MAX as u64),
         ("budgets_max", budget::BUDGETS_MAX as u64),
         ("dead_letters_reported_from", DEAD_LETTERS_REPORTED_FROM as u64),
+        ("debounced_among_max", DEBOUNCED_AMONG_MAX as u64),
         ("deferral", millis(deliveries::IN_PROGRESS)),
         ("dropped_max", DROPPED_AT_ONCE_MAX.into()),
         ("ended_permits_max", budget::ENDED_PERMITS_MAX.into()),
@@ -125,8 +129,13 @@ fn limits() -> [(&'static str, u64); 50] {
 
 /// Documents that a script writes by itself, as texts for `string.format`: it names them as `formats.<name>`. Its times are
 /// filled in.
-fn formats() -> [(&'static str, String); 2] {
-    [("queued_event", encode::queued_event_format()), ("queued_head", encode::queued_head_format())]
+fn formats() -> [(&'static str, String); 4] {
+    [
+        ("debounced_event", encode::debounced_event_format()),
+        ("queued_event", encode::queued_event_format()),
+        ("queued_head", encode::queued_head_format()),
+        ("quiet_event", encode::quiet_event_format()),
+    ]
 }
 
 /// The script with all pieces that it needs before it, each once and after those that it needs itself.

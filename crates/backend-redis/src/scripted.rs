@@ -79,6 +79,7 @@ plain! {
     ListWorkflows in tenant;
     MoveQueuedRun in tenant;
     ReadBudget in tenant;
+    ReadDebouncedRun in tenant;
     ReadDeadLetter in tenant;
     ReadEffectiveLimits in tenant;
     ReadJob in tenant;

@@ -4,17 +4,21 @@ use interlock_model::limit::GroupKey;
 use interlock_model::limit::document::{LimitDocument, Pause};
 use interlock_model::limit::group::Group;
 use interlock_model::limit::place::QueuedRun;
-use interlock_model::{LimitName, RunId, TenantId, Timestamp};
+use interlock_model::{LimitName, RunId, TenantId, Timestamp, WorkflowId};
 use serde::{Deserialize, Serialize};
 
 use crate::verb::verb;
 use crate::wire;
+use crate::{Page, PageRequest};
 
 /// Queued runs that one step looks at for grants; a timer continues.
 pub const GRANT_STEPS_MAX: u32 = 100;
 
 /// Runs of a group that are looked at for one to join.
 pub const JOINED_AMONG_MAX: usize = 100;
+
+/// Runs of a workflow and group that are looked at for one that takes a newer start in.
+pub const DEBOUNCED_AMONG_MAX: usize = 8;
 
 /// Groups of a limit that one answer has.
 pub const GROUPS_SHOWN: usize = 20;
@@ -101,15 +105,19 @@ verb!(read => ListLimits, "list_limits", "list limits", LimitBook);
 pub struct GroupUsage {
     pub group: GroupKey,
     pub state: Group,
+    /// Runs that wait for newer starts.
+    #[serde(default)]
+    pub debounced: u32,
 }
 
-/// The busiest groups of a limit, by their live and waiting runs.
+/// The busiest groups of a limit, by their live and waiting runs, those that wait for newer starts included.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 pub struct LimitUsage {
     pub groups: Vec<GroupUsage>,
     /// Of the groups that were looked at.
     pub live: u64,
     pub queued: u64,
+    pub debounced: u64,
     /// There are more groups than were looked at.
     pub has_more: bool,
 }
@@ -123,15 +131,25 @@ pub struct ReadLimitUsage {
 }
 verb!(read => ReadLimitUsage, "read_limit_usage", "read the usage of a limit", LimitUsage);
 
-/// The runs that wait in a group, in order, at most `limit`.
+/// The runs that wait in a group, in order, page by page.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ListQueuedRuns {
     pub tenant: TenantId,
     pub name: LimitName,
     pub group: GroupKey,
-    pub limit: usize,
+    pub page: PageRequest,
 }
-verb!(read => ListQueuedRuns, "list_queued_runs", "list queued runs", Vec<QueuedRun>);
+verb!(read => ListQueuedRuns, "list_queued_runs", "list queued runs", Page<QueuedRun>);
+
+/// The run of a workflow that waits for newer starts in a group.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ReadDebouncedRun {
+    pub tenant: TenantId,
+    pub name: LimitName,
+    pub group: GroupKey,
+    pub workflow: WorkflowId,
+}
+verb!(read => ReadDebouncedRun, "read_debounced_run", "read the run that waits for newer starts", Option<QueuedRun>);
 
 /// A run that holds a slot of a group.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]

@@ -20,8 +20,8 @@ pub use crate::jobs::{
 };
 pub use crate::keys::{CreateApiKey, ListApiKeys, RevokeApiKey, RotateApiKey};
 pub use crate::limits::{
-    DeleteLimit, ListLimits, ListQueuedRuns, ListSlots, MoveQueuedRun, PauseLimit, ReadLimitUsage,
-    ReadQueuedRun, SaveLimit,
+    DeleteLimit, ListLimits, ListQueuedRuns, ListSlots, MoveQueuedRun, PauseLimit, ReadDebouncedRun,
+    ReadLimitUsage, ReadQueuedRun, SaveLimit,
 };
 pub use crate::locks::{
     AcquireLock, ForceReleaseLock, ListLockHistory, ListLocks, ReadLock, ReleaseLock, RenewLock, WithdrawLock,
@@ -53,7 +53,8 @@ macro_rules! for_each_verb {
                 ListApiKeys, ListApprovals, ListBudgetEvents, ListBudgetGroups, ListBudgets, ListDeadLetters,
                 ListExpiredLeases, ListJobs, ListLimits, ListLockHistory, ListLocks, ListQueuedRuns, ListRuns,
                 ListSlots, ListTenants, ListWorkers, ListWorkflows, ReadBudget, ReadDeadLetter, ReadDocument,
-                ReadEffectiveLimits, ReadFigures, ReadJob, ReadLimitUsage, ReadLimits, ReadLock, ReadQueuedRun,
+                ReadDebouncedRun, ReadEffectiveLimits, ReadFigures, ReadJob, ReadLimitUsage, ReadLimits, ReadLock,
+                ReadQueuedRun,
                 ReadRegistry, ReadRun, ReadRunOwnership, ReadSnapshot, ReadTimeline, ReadUsage, ReadWorker,
                 ReadWorkflow, ReadWorkflowVersion
             }

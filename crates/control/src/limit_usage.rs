@@ -101,7 +101,8 @@ pub async fn run_wait(
     let claim = SlotClaim { limit: queued.waiting.limit.clone(), group: queued.waiting.group.clone() };
     let limits = TenantLimits::read(store, tenant).await?;
     let (rule, group) = (limits.rule(&claim.limit), group(store, tenant, &claim).await?);
-    let fullness = group.fullness(&rule, now).unwrap_or(Fullness::Others);
+    let fullness = queued.quiet.map(Fullness::Quiet).or_else(|| group.fullness(&rule, now));
+    let fullness = fullness.unwrap_or(Fullness::Others);
     let blocked = RuledGroup { rule, group, freed: 0 }.blocked(&claim, fullness);
     Ok(Some(RunWait { queued, blocked, pause: limits.pause(&claim.limit).cloned() }))
 }

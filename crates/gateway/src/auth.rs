@@ -55,7 +55,7 @@ named_enum! {
         AdjustBudget = "adjust budgets",
         ForceRelease = "force-release a lock",
         Drain = "drain workers",
-        Queue = "pause limits or move queued runs",
+        Queue = "pause limits or workflows, or move queued runs",
         Tune = "change retry policies or rollouts",
         Administer = "change workflows, limits, budgets or keys, or delete runs",
     }

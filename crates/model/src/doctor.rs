@@ -65,10 +65,14 @@ invariants! {
     LimitCountDrift = "limit_count_drift", Tenant, "store the counted numbers";
     /// The groups of a fair queue are those of the runs that wait in it.
     FairQueueDrift = "fair_queue_drift", Tenant, "list the groups and their runs again";
-    /// Every queued run waits in exactly one queue.
+    /// Every queued run waits in exactly one queue, or for newer starts.
     QueuedRunInNoQueue = "queued_run_in_no_queue", Tenant, "put the run into the queue of its tenant's slots, in its place";
     /// Every entry of a limit's queue belongs to a run that waits there.
     LimitQueueEntryWithoutRun = "limit_queue_entry_without_run", Tenant, "remove the entry";
+    /// A run that waits for newer starts is listed in its group, and has a timer that ends its wait.
+    DebouncedRunWithoutTimer = "debounced_run_without_timer", Tenant, "list the run and set its timer";
+    /// Every run that a group lists as waiting for newer starts waits for them there.
+    DebounceEntryWithoutRun = "debounce_entry_without_run", Tenant, "remove the entry";
     /// No queued run waits that could start.
     StartableRunWaits = "startable_run_waits", Tenant, "set the timer that starts it";
     /// A live child has a step that waits for it, or is being cancelled.

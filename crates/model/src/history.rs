@@ -67,6 +67,17 @@ impl Event {
         Self { at, kind, step: None, job: None, status: None, message: None, data: None }
     }
 
+    /// A run is accepted that waits for newer starts.
+    pub fn debounced(at: Timestamp) -> Self {
+        Self::new(at, EventKind::RunStatus).with_status("queued").saying("waits until no newer start comes")
+    }
+
+    /// The run waits for newer starts no more: it stands for this number of them.
+    pub fn quiet_ended(at: Timestamp, starts: impl std::fmt::Display) -> Self {
+        let message = format!("no newer start came; starts so far: {starts}");
+        Self::new(at, EventKind::RunStatus).with_status("queued").saying(message)
+    }
+
     pub fn of_step(self, step: &StepKey) -> Self {
         Self { step: Some(step.clone()), ..self }
     }

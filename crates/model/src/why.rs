@@ -41,6 +41,9 @@ causes! {
     Blocked = "blocked", "resume the limit: `interlock limits resume LIMIT`";
     /// The limit that the run waits for allows no runs.
     Impossible = "impossible", "raise the limit: `interlock limits set LIMIT --max-runs N`. Nothing else helps";
+    /// The run waits until no newer start of its group has come for a while.
+    Debounced = "debounced",
+        "wait: it goes on by itself. `interlock limits show LIMIT` has its `quiet_sec` and `max_delay_sec`";
     /// Other jobs are ahead in the queue.
     Queue = "queue", "start more workers for the topic, or wait";
     /// No online worker serves the topic.

@@ -53,6 +53,14 @@ pub enum Bug {
     ChargeNotCorrected,
     /// An idle group of a fair queue comes back with all that it has not used meanwhile.
     IdleGroupKeepsItsCredit,
+    /// A replay of a debounced start is taken in as a newer one.
+    ReplayExtendsQuiet,
+    /// A debounced run keeps the input of its first start.
+    OldestInputWins,
+    /// A run whose quiet period ends does not see how many runs a limit lets live.
+    QuietEndSkipsLimits,
+    /// Newer starts delay a run for as long as they come.
+    DelayWithoutEnd,
     /// A reservation looks at the ledger in one step and writes the permit in another.
     LedgerBeforePermit,
     /// A settlement does not look whether the permit was settled before.
@@ -82,7 +90,7 @@ pub enum Bug {
 }
 
 impl Bug {
-    pub const ALL: [Self; 38] = [
+    pub const ALL: [Self; 42] = [
         Self::CapBeforeWrite,
         Self::KeyBeforeRun,
         Self::FenceNotCompared,
@@ -108,6 +116,10 @@ impl Bug {
         Self::HeaviestGroupFirst,
         Self::ChargeNotCorrected,
         Self::IdleGroupKeepsItsCredit,
+        Self::ReplayExtendsQuiet,
+        Self::OldestInputWins,
+        Self::QuietEndSkipsLimits,
+        Self::DelayWithoutEnd,
         Self::LedgerBeforePermit,
         Self::PermitSettledTwice,
         Self::PermitNeverDue,
@@ -150,6 +162,10 @@ impl Bug {
             Self::HeaviestGroupFirst => "heaviest-group-first",
             Self::ChargeNotCorrected => "charge-not-corrected",
             Self::IdleGroupKeepsItsCredit => "idle-group-keeps-its-credit",
+            Self::ReplayExtendsQuiet => "replay-extends-quiet",
+            Self::OldestInputWins => "oldest-input-wins",
+            Self::QuietEndSkipsLimits => "quiet-end-skips-limits",
+            Self::DelayWithoutEnd => "delay-without-end",
             Self::LedgerBeforePermit => "ledger-before-permit",
             Self::PermitSettledTwice => "permit-settled-twice",
             Self::PermitNeverDue => "permit-never-due",

@@ -55,6 +55,9 @@ pub enum Invariant {
     AllSlotsOrNone,
     /// A queued run waits in exactly one queue.
     QueuedInOneQueue,
+    /// A debounced run starts when no newer start has come for its quiet period, or at the end of its longest delay: with
+    /// the input of the newest.
+    QuietIsKept,
     /// No queued run waits that could start.
     NoStartableWaits,
     /// A slot of a fair queue goes to the group that has used the least, and each is charged what its runs have used.

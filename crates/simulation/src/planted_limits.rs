@@ -2,9 +2,11 @@
 
 use interlock_backend::limits::StoredLimit;
 use interlock_backend::local::{Decision, Pick, Row, Table, View};
-use interlock_backend::verbs::{Admit, Commit, SaveLimit};
+use interlock_backend::verbs::{Admit, Commit, FireTimers, SaveLimit};
 use interlock_backend::{StoreError, Verb as _};
+use interlock_model::admission::KeyRecord;
 use interlock_model::limit::group::Group;
+use interlock_model::limit::place::RunSlots;
 use serde_json::{Map, Value};
 
 use crate::Bug;
@@ -13,6 +15,7 @@ use crate::planted::{Found, edit};
 use crate::tables::changes;
 
 const ADMIT: &str = Admit::ACTION;
+const FIRE: &str = FireTimers::ACTION;
 const COMMIT: &str = Commit::ACTION;
 const SAVE_LIMIT: &str = SaveLimit::ACTION;
 
@@ -29,9 +32,14 @@ impl<'a> Misled<'a> {
         let is_of_verb = match bug {
             Bug::ReleaseForgetsToGrant | Bug::PausedLimitGrants => action == COMMIT,
             Bug::RaisedLimitForgetsItsQueue => action == SAVE_LIMIT,
-            Bug::LimitIgnored | Bug::PausedLimitStarts | Bug::RateForgotten => action == ADMIT,
+            Bug::LimitIgnored
+            | Bug::PausedLimitStarts
+            | Bug::RateForgotten
+            | Bug::ReplayExtendsQuiet
+            | Bug::IdleGroupKeepsItsCredit
+            | Bug::DelayWithoutEnd => action == ADMIT,
             Bug::ChargeNotCorrected => action == COMMIT,
-            Bug::IdleGroupKeepsItsCredit => action == ADMIT,
+            Bug::QuietEndSkipsLimits => action == FIRE,
             Bug::LastComesFirst | Bug::HeaviestGroupFirst => true,
             _ => false,
         };
@@ -43,7 +51,16 @@ impl View for Misled<'_> {
     fn get(&self, table: Table, key: &str) -> Found {
         let found = self.view.get(table, key)?;
         Ok(match (self.bug, table) {
-            (Bug::LimitIgnored, Table::Limits) => found
+            (Bug::ReplayExtendsQuiet, Table::IdempotencyKeys) => {
+                found.filter(|record| !names_debounced(self.view, key, record))
+            }
+            (Bug::DelayWithoutEnd, Table::Limits) => found.map(|row| {
+                edit(Some(row), |limit: &mut StoredLimit| {
+                    let endless = limit.document.max_delay_sec.map(|_| 604_800);
+                    limit.document.max_delay_sec = endless;
+                })
+            }),
+            (Bug::LimitIgnored | Bug::QuietEndSkipsLimits, Table::Limits) => found
                 .map(|row| edit(Some(row), |limit: &mut StoredLimit| limit.document.max_runs = Some(1_000))),
             (Bug::PausedLimitStarts | Bug::PausedLimitGrants, Table::Limits) => {
                 found.map(|row| edit(Some(row), |limit: &mut StoredLimit| limit.paused = None))
@@ -89,6 +106,10 @@ pub(crate) fn spoil<R>(bug: Bug, action: &str, decided: Decision<R>) -> Decision
                 }
             }
         }
+        (Bug::OldestInputWins, ADMIT) => {
+            let takes_in = writes.iter().any(|(table, _, value)| is_taken_in(*table, value.as_deref()));
+            writes.retain(|(table, ..)| *table != Table::Starts || !takes_in);
+        }
         (Bug::OneSlotForgotten, ADMIT) => {
             lose_first(&mut writes, |(table, _, value)| *table == Table::LimitSlots && value.is_some());
         }
@@ -104,6 +125,22 @@ pub(crate) fn spoil<R>(bug: Bug, action: &str, decided: Decision<R>) -> Decision
         (_, _) => {}
     }
     Decision { answer, changes: changes(writes) }
+}
+
+/// Whether the key stands for a run that waits for newer starts.
+fn names_debounced(view: &dyn View, key: &str, record: &str) -> bool {
+    let Ok(KeyRecord { run, .. }) = serde_json::from_str(record) else { return false };
+    let tenant = key.split('/').next().unwrap_or(key);
+    let slots = view.get(Table::RunSlots, &format!("{tenant}/{run}")).ok().flatten();
+    let slots = slots.and_then(|slots| serde_json::from_str::<RunSlots>(&slots).ok());
+    slots.is_some_and(|slots| slots.debounced.is_some())
+}
+
+/// Whether this is the row of a debounced run that stands for more than one start.
+fn is_taken_in(table: Table, value: Option<&str>) -> bool {
+    let slots = value.filter(|_| table == Table::RunSlots).map(serde_json::from_str::<RunSlots>);
+    let debounced = slots.and_then(Result::ok).and_then(|slots| slots.debounced);
+    debounced.is_some_and(|debounced| debounced.quiet.starts > 1)
 }
 
 fn lose_first(writes: &mut Vec<Write>, is_lost: impl Fn(&Write) -> bool) {

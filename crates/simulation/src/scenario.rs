@@ -211,6 +211,8 @@ pub(crate) fn limit_document(dice: &mut Dice) -> LimitDocument {
         OnFull::Join,
         OnFull::ReplaceRunning,
         OnFull::ReplaceQueued,
+        OnFull::Debounce,
+        OnFull::Debounce,
     ];
     let on_full = dice.pick(&policies).copied().unwrap_or_default();
     let rate = dice.percent(25).then(|| RateDocument {
@@ -222,7 +224,10 @@ pub(crate) fn limit_document(dice: &mut Dice) -> LimitDocument {
     let queue = queue_document(dice);
     // The groups of a fair queue share one group of the limit.
     let keyed = if queue.fair_by.is_some() { 20 } else { 60 };
+    let quiet_sec = (on_full == OnFull::Debounce).then(|| dice.between(1, 3));
     LimitDocument {
+        quiet_sec,
+        max_delay_sec: quiet_sec.map(|quiet| quiet + dice.between(0, 3)),
         applies_to: None,
         key: dice.percent(keyed).then(|| "input.number".to_owned()),
         max_runs: Some(dice.between(1, 2)),

@@ -48,6 +48,10 @@ counted! {
     children_given_up,
     /// Answered with a run that existed.
     joined,
+    /// Taken in by a run that waited for newer starts.
+    taken_in,
+    /// Runs whose quiet period ended.
+    quiet_periods_ended,
     /// Refused by a named limit, or by a full queue.
     limits_reached,
     /// Decided by limits that had changed.

@@ -137,6 +137,26 @@ fn an_idle_group_that_keeps_its_credit_is_caught() {
 }
 
 #[test]
+fn a_replay_that_extends_a_quiet_period_is_caught() {
+    assert_eq!(first_failure(Bug::ReplayExtendsQuiet).invariant, Invariant::QuietIsKept);
+}
+
+#[test]
+fn a_debounced_run_with_the_input_of_its_first_start_is_caught() {
+    assert_eq!(first_failure(Bug::OldestInputWins).invariant, Invariant::QuietIsKept);
+}
+
+#[test]
+fn a_quiet_period_that_ends_without_a_look_at_limits_is_caught() {
+    assert_eq!(first_failure(Bug::QuietEndSkipsLimits).invariant, Invariant::LimitHolds);
+}
+
+#[test]
+fn a_delay_without_an_end_is_caught() {
+    assert_eq!(first_failure(Bug::DelayWithoutEnd).invariant, Invariant::QuietIsKept);
+}
+
+#[test]
 fn a_ledger_that_is_read_before_the_permit_is_written_is_caught() {
     let invariant = first_failure(Bug::LedgerBeforePermit).invariant;
     assert!(matches!(invariant, Invariant::Budget | Invariant::LedgerAddsUp), "{invariant:?}");

@@ -28,7 +28,7 @@ use crate::runs::{MoveRequest, RunQuery, RunSummary, RunView};
 use crate::status::StatusView;
 use crate::why::{WhyQuery, WhyView};
 use crate::workers::{DrainRequest, WorkerView};
-use crate::workflows::{CreatedWorkflow, WorkflowView};
+use crate::workflows::{CreatedWorkflow, PauseWorkflowRequest, WorkflowPauseView, WorkflowView};
 use crate::{Page, PageQuery};
 
 /// Declares a method of [`Client`] for each line: its name and ids, the HTTP method, the segments of the path, what it
@@ -59,6 +59,8 @@ endpoints! {
     workflows(): get ["workflows"], query PageQuery => Page<WorkflowView>;
     workflow(id: &str): get ["workflows", id] => WorkflowView;
     delete_workflow(id: &str): delete ["workflows", id];
+    pause_workflow(id: &str): post ["workflows", id, "pause"], body PauseWorkflowRequest => WorkflowPauseView;
+    resume_workflow(id: &str): post ["workflows", id, "resume"] => WorkflowPauseView;
 
     runs(): get ["workflow-runs"], query RunQuery => Page<RunSummary>;
     run(id: &str): get ["workflow-runs", id] => RunView;

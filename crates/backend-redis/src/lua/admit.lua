@@ -21,8 +21,8 @@ end
 
 -- The answer to a start that has made its run before: it may still wait.
 local function accepted(run, usage)
-  local waiting = redis.call('HGET', key('wf:run', run), 'waiting')
-  return waiting and arrivals().show_place(run, waiting, usage) or admitted(run, usage)
+  local waiting, debounced = unpack(redis.call('HMGET', key('wf:run', run), 'waiting', 'debounced'))
+  return (waiting or debounced) and arrivals().show_place(run, waiting, debounced, usage) or admitted(run, usage)
 end
 
 -- What the key says, before the limits are checked: a retry must not fail because it worked.
@@ -91,7 +91,7 @@ local function write_run(start, rows)
     redis.call('ZADD', key('wf:ready'), 0, run)
   end
   write_steps(run, rows.steps)
-  redis.call('HSET', hash, 'start', write_start(start, rows, started_at), 'head', head, 'status', rows.status,
+  redis.call('HSET', hash, 'start', write_start(run, start, rows, started_at), 'head', head, 'status', rows.status,
     'version', integer(rows.version), 'fence', integer(rows.fence or 0), 'workflow', start.workflow)
   if rows.due_at then
     set_timer(run, rows.due_at)
@@ -111,18 +111,33 @@ local function write_run(start, rows)
   return final[rows.status]
 end
 
--- A run that waits for slots. The engine begins it when it has them.
-local function write_queued_run(start, rows, wait_until)
-  local run, copied = start.run, {}
+-- A run that waits, with what its start asks for. The engine begins it when it has its slots.
+local function write_waiting(run, start, rows, created_at, wait_until)
+  local copied = {}
   for index = 1, rows.copied do
     copied[index] = rows.steps[index]
   end
   write_steps(run, copied)
-  redis.call('HSET', key('wf:run', run), 'start', write_start(start, rows, now), 'head',
+  redis.call('HSET', key('wf:run', run), 'start', write_start(run, start, rows, created_at), 'head',
     string.format(formats.queued_head, now, wait_until, wait_until), 'status', 'queued', 'version', '0', 'fence', '0',
     'workflow', start.workflow)
   set_timer(run, wait_until)
-  append_events(run, { string.format(formats.queued_event, now) })
+end
+
+local function write_queued_run(start, wait_until)
+  write_waiting(start.run, start, start.begun, now, wait_until)
+  append_events(start.run, { string.format(formats.queued_event, now) })
+end
+
+local function write_debounced_run(start, wait_until)
+  write_waiting(start.run, start, start.begun, now, wait_until)
+  append_events(start.run, { string.format(formats.debounced_event, now) })
+end
+
+-- Writes what a newer start asks for in place of what a waiting run had.
+local function replace_start(start, run, created_at, wait_until)
+  redis.call('UNLINK', key('wf:steps', run), key('wf:start', run))
+  write_waiting(run, start, cmsgpack.unpack(start.rows), created_at, wait_until)
 end
 
 -- Begins to write a start, after its decision.
@@ -171,7 +186,8 @@ local function by_limits(start, found)
     return at_capacity(found)
   end
   return arrivals().arrive(start, found, { create = create, begin_rows = begin_rows, at_capacity = at_capacity,
-    write_queued_run = write_queued_run, write_key = write_key })
+    write_queued_run = write_queued_run, write_debounced_run = write_debounced_run, replace_start = replace_start,
+    write_key = write_key })
 end
 
 local function admit(start)

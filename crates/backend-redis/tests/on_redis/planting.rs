@@ -64,6 +64,8 @@ impl Soil {
             | Invariant::FairQueueDrift
             | Invariant::QueuedRunInNoQueue
             | Invariant::LimitQueueEntryWithoutRun
+            | Invariant::DebouncedRunWithoutTimer
+            | Invariant::DebounceEntryWithoutRun
             | Invariant::StartableRunWaits => self.of_limits(fault, fixture).await,
             Invariant::ChildWithoutStep | Invariant::StepWithoutChild | Invariant::ChildStartNotDue => {
                 self.of_children(fault, fixture).await
@@ -174,6 +176,16 @@ impl Soil {
             }
             Invariant::LimitQueueEntryWithoutRun => {
                 self.run(&format!("ZADD {queue} 900 000000000000900/{missing}"), "").await;
+                missing
+            }
+            Invariant::DebouncedRunWithoutTimer => {
+                let member = self.last_of(&self.key("wf:limit:timers")).await;
+                self.run(&format!("ZREM {}", self.key("wf:limit:timers")), &member).await;
+                fixture.debounced.to_string()
+            }
+            Invariant::DebounceEntryWithoutRun => {
+                let entry = format!("calm/{}/{missing}", fixture.workflow);
+                self.run(&format!("ZADD {} 0 {entry}", self.row("wf:limit:debounced", "quiet")), "").await;
                 missing
             }
             _ => {

@@ -7,7 +7,7 @@ use interlock_backend::verbs::{
     AcquireRun, Admit, DeleteLimit, ListLimits, ListQueuedRuns, MoveQueuedRun, PauseLimit, ReadUsage,
     SaveLimit, SetLimits,
 };
-use interlock_backend::{Effect, Store, StoreError};
+use interlock_backend::{Effect, PageRequest, Store, StoreError};
 use interlock_model::admission::StartOutcome;
 use interlock_model::limit::document::{OnFull, Pause};
 use interlock_model::limit::rule::SlotClaim;
@@ -39,8 +39,9 @@ pub(crate) fn counted(number: u64, limit: &str, revision: u64) -> Admit {
 }
 
 async fn queue(store: &Store, limit: &str) -> Vec<RunId> {
-    let list = ListQueuedRuns { tenant: acme(), name: name(limit), group: GroupKey::default(), limit: 10 };
-    store.call(list).await.unwrap().into_iter().map(|queued| queued.run).collect()
+    let page = PageRequest { limit: 10, after: None };
+    let list = ListQueuedRuns { tenant: acme(), name: name(limit), group: GroupKey::default(), page };
+    store.call(list).await.unwrap().items.into_iter().map(|queued| queued.run).collect()
 }
 
 /// A run that is live in the limit, and others that wait for it.

@@ -34,6 +34,8 @@ pub mod runs;
 mod scene;
 pub mod second_results;
 pub mod slot_arrivals;
+pub mod slot_debounce;
+pub mod slot_debounce_ends;
 pub mod slot_grants;
 pub mod slot_rates;
 pub mod slot_replacements;

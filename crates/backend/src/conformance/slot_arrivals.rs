@@ -11,9 +11,9 @@ use serde_json::json;
 use super::Subject;
 use super::scene::{Scene, acme, name};
 use super::slots::{limit_document, queued, repo};
-use crate::StoreError;
 use crate::limits::LimitChange;
-use crate::verbs::{Admit, DeleteLimit, MoveQueuedRun, PauseLimit, SaveLimit};
+use crate::verbs::{Admit, DeleteLimit, DeleteRun, ListQueuedRuns, MoveQueuedRun, PauseLimit, SaveLimit};
+use crate::{Page, PageRequest, StoreError};
 
 pub async fn a_full_group_rejects_and_another_group_starts(subject: &mut dyn Subject) {
     let scene = Scene::with_cap(subject, 10).await;
@@ -171,6 +171,32 @@ pub async fn limits_have_revisions_and_a_tenant_has_a_bounded_number(subject: &m
     assert!(matches!(save("more", 3 + most, None).await, Err(StoreError::QuotaReached { .. })));
     assert!(matches!(save("l0", 3 + most, None).await, Ok(LimitChange::Done { .. })));
     assert_eq!(scene.book().await.limits.len(), LIMITS_MAX as usize);
+}
+
+pub async fn a_queue_is_listed_page_by_page_while_runs_leave_it(subject: &mut dyn Subject) {
+    let scene = Scene::with_cap(subject, 100).await;
+    let priority = json!({"order": "priority"});
+    scene.save_limit("one", json!({"max_runs": 1, "on_full": "queue", "queue": priority})).await;
+    let live = scene.live(json!({})).await;
+    let mut waiting = Vec::new();
+    // All of one moment and one priority: they differ by their arrival alone.
+    for _ in 0..5 {
+        waiting.push(scene.waiting_run(json!({})).await);
+    }
+    let page = async |after: Option<String>| {
+        let page = PageRequest { limit: 2, after };
+        let list = ListQueuedRuns { tenant: acme(), name: name("one"), group: name(""), page };
+        let Page { items, next } = scene.store.call(list).await.expect("the store is up");
+        (items.into_iter().map(|queued| (queued.run, queued.position)).collect::<Vec<_>>(), next)
+    };
+    let (first, next) = page(None).await;
+    assert_eq!(first, [(waiting[0], Some(1)), (waiting[1], Some(2))]);
+    // The last run of the page leaves: the next page begins behind its place.
+    scene.store.call(DeleteRun { tenant: acme(), run: waiting[1] }).await.expect("it is there");
+    let (second, next) = page(next).await;
+    assert_eq!(second, [(waiting[2], Some(2)), (waiting[3], Some(3))]);
+    assert_eq!(page(next).await, (vec![(waiting[4], Some(4))], None));
+    scene.end_run(live).await;
 }
 
 pub async fn a_waiting_run_can_be_moved_in_its_queue(subject: &mut dyn Subject) {

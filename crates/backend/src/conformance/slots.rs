@@ -13,6 +13,7 @@ use interlock_model::{LimitName, RunId};
 use serde_json::{Value, json};
 
 use super::scene::{Scene, acme, ending, idle, name};
+use crate::PageRequest;
 use crate::limits::{GroupUsage, LimitBook, LimitChange};
 use crate::runs::AcquiredRun;
 use crate::tenants::LimitScope;
@@ -116,8 +117,9 @@ impl Scene {
 
     pub(super) async fn queue(&self, limit: &str, of: &str) -> Vec<RunId> {
         let (tenant, name, group) = (acme(), name(limit), group(of));
-        let list = ListQueuedRuns { tenant, name, group, limit: 1_000 };
-        let runs = self.store.call(list).await.expect("the store is up");
+        let page = PageRequest { limit: 1_000, after: None };
+        let list = ListQueuedRuns { tenant, name, group, page };
+        let runs = self.store.call(list).await.expect("the store is up").items;
         for (expected, queued) in (1..).zip(&runs) {
             assert_eq!(queued.position, Some(expected));
         }

@@ -222,6 +222,8 @@ macro_rules! conformance_suite {
                 a_fair_queue_that_lists_other_groups_is_listed_again,
                 a_queued_run_in_no_queue_is_queued_again,
                 an_entry_of_a_run_that_does_not_wait_is_removed,
+                a_debounced_run_without_a_timer_gets_one,
+                an_entry_of_a_run_that_is_not_debounced_is_removed,
                 a_run_that_could_start_is_started,
                 a_child_that_no_step_waits_for_is_waited_for_again,
                 a_step_that_waits_for_a_missing_child_gets_a_loss,

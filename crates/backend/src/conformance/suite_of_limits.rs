@@ -15,6 +15,7 @@ macro_rules! rules_of_limits {
                 a_key_that_is_queued_is_replayed_and_a_repeat_has_its_place,
                 a_paused_limit_starts_nothing_until_it_is_resumed,
                 limits_have_revisions_and_a_tenant_has_a_bounded_number,
+                a_queue_is_listed_page_by_page_while_runs_leave_it,
                 a_waiting_run_can_be_moved_in_its_queue,
             }
             slot_grants::{
@@ -41,6 +42,27 @@ macro_rules! rules_of_limits {
                 runs_that_come_too_fast_wait_for_their_time,
                 a_run_that_waits_too_long_is_made_ready_to_end,
                 a_group_that_only_its_rate_remembers_is_forgotten_in_time,
+            }
+            slot_debounce::{
+                a_start_waits_until_no_newer_one_has_come_for_a_while,
+                a_run_is_delayed_no_longer_than_the_limit_says,
+                a_debounced_run_becomes_what_its_newest_start_asks_for,
+                a_replay_of_a_debounced_start_does_not_extend_its_quiet_period,
+                a_repeated_start_that_waits_for_newer_ones_is_answered_with_its_place,
+                a_debounced_run_answers_a_bounded_number_of_keys,
+                workflows_and_groups_wait_apart,
+                a_full_limit_that_rejects_refuses_a_first_start_and_no_newer_one,
+                a_narrower_limit_with_a_policy_of_its_own_decides_before_one_that_debounces,
+            }
+            slot_debounce_ends::{
+                a_run_is_judged_by_all_limits_when_its_quiet_period_ends,
+                a_debounced_run_has_the_place_of_its_newest_start,
+                a_paused_limit_holds_a_debounced_run_back_until_it_is_resumed,
+                a_run_that_is_to_be_cancelled_takes_no_newer_start_in,
+                a_limit_that_debounces_no_more_lets_its_runs_go,
+                more_debounced_runs_than_one_step_ends_are_continued_by_a_timer,
+                a_debounced_run_says_in_its_timeline_what_it_waited_for,
+                debounced_runs_survive_a_reopening,
             }
             slot_replacements::{
                 a_start_joins_the_run_of_its_group,

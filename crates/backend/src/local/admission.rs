@@ -6,9 +6,9 @@ use interlock_model::admission::{
 use interlock_model::history::{Event, EventKind};
 use interlock_model::limit::EffectiveLimits;
 use interlock_model::limit::document::QueueOrder;
-use interlock_model::limit::group::Fullness;
+use interlock_model::limit::group::{Fullness, Quiet};
 use interlock_model::limit::judge::{Arrival, judge};
-use interlock_model::limit::place::RunSlots;
+use interlock_model::limit::place::{Debounced, RunSlots};
 use interlock_model::limit::rule::SlotClaim;
 use interlock_model::run::{Head, RunStatus};
 use interlock_model::{RunId, Timestamp};
@@ -18,7 +18,7 @@ use super::rows::{self, WorkflowHead};
 use super::slots::{LimitedTenant, QueueEntry};
 use super::store::Decide;
 use super::tables::{Decided, Decision, Table, View, read};
-use super::{inbox, reservations, slots, tenants};
+use super::{debounce, inbox, reservations, slots, tenants};
 use crate::StoreError;
 use crate::verbs::Admit;
 
@@ -81,6 +81,8 @@ struct Waits {
 }
 
 enum WaitsHow {
+    /// For newer starts.
+    Debounced(Quiet),
     Behind,
     InPlaceOfLast,
     AfterRunning(RunId),
@@ -101,10 +103,19 @@ fn arrive(
             return join(draft, admit, (run, &claim), usage).map(Arrived::Answered);
         }
         arrival = judge(&met, false, draft.now);
+    } else if let Arrival::Debounce { at, rule } = arrival {
+        if let Some(found) = draft.run_to_debounce(&claim_at(at), &admit.request.workflow)? {
+            return debounce::take_in(draft, (admit, plan), found, rule).map(Arrived::Answered);
+        }
+        arrival = judge(&met, false, draft.now);
     }
     let waits = |at, fullness, how| Ok(Arrived::Waits(Waits { claim: claim_at(at), fullness, how }));
     match arrival {
         Arrival::Start => Ok(Arrived::Starts),
+        Arrival::Debounce { at, rule } => {
+            let quiet = rule.after_start(draft.now, draft.now, 1);
+            waits(at, Fullness::Quiet(quiet), WaitsHow::Debounced(quiet))
+        }
         Arrival::Queue { at, fullness } => waits(at, fullness, WaitsHow::Behind),
         Arrival::ReplaceQueued { at, fullness } => waits(at, fullness, WaitsHow::InPlaceOfLast),
         Arrival::ReplaceRunning { at, fullness } => {
@@ -159,8 +170,9 @@ fn accepted(
     let Some(queued) = slots::queued_run(view, tenant, *run)? else { return Ok(admit.admitted(usage)) };
     let claim = SlotClaim { limit: queued.waiting.limit, group: queued.waiting.group };
     let mut draft = Draft::new(view, now, tenant);
-    let fullness = draft.group(&claim)?;
-    let fullness = fullness.group.fullness(&fullness.rule, now).unwrap_or(Fullness::Others);
+    let met = draft.group(&claim)?;
+    let fullness = queued.quiet.map(Fullness::Quiet).or_else(|| met.group.fullness(&met.rule, now));
+    let fullness = fullness.unwrap_or(Fullness::Others);
     let blocked = draft.blocked(&claim, fullness)?;
     Ok(StartOutcome::Queued { run: *run, position: queued.position, blocked, usage })
 }
@@ -199,7 +211,8 @@ fn create(
     let (tenant, run, now) = (&start.tenant, start.run, draft.now);
     // The first turn was decided a moment ago, and the run was not created after its first event.
     let created_at = plan.first_turn.as_ref().map_or(now, |turn| turn.head.updated_at.min(now));
-    write_start(&mut draft, (start, plan), created_at, ("pending", &limited.limits));
+    let begins = Event::new(created_at, EventKind::RunStatus).with_status("pending");
+    write_start(&mut draft, (start, plan), (created_at, begins), &limited.limits);
     if let Some(turn) = &plan.first_turn {
         begin(&mut draft, start, turn);
     } else {
@@ -229,8 +242,15 @@ fn queue(
     let start = &*admit.request;
     let (run, now) = (start.run, draft.now);
     let blocked = draft.blocked(&claim, fullness)?;
-    let until = now + draft.group(&claim)?.rule.queue.wait_max;
-    write_start(&mut draft, (start, plan), now, ("queued", &limited.limits));
+    let quiet_until = if let WaitsHow::Debounced(quiet) = how { Some(quiet.until) } else { None };
+    let until = quiet_until.unwrap_or(now) + draft.group(&claim)?.rule.queue.wait_max;
+    let begins = match how {
+        WaitsHow::Debounced(_) => Event::debounced(now),
+        WaitsHow::Behind | WaitsHow::InPlaceOfLast | WaitsHow::AfterRunning(_) => {
+            Event::new(now, EventKind::RunStatus).with_status("queued")
+        }
+    };
+    write_start(&mut draft, (start, plan), (now, begins), &limited.limits);
     draft.put(Table::Heads, rows::run(&start.tenant, run), &Head::queued(now, until));
     draft.mark(Table::Timers, rows::timed(&start.tenant, until, &run));
     let place = draft.next_place(start.priority)?;
@@ -238,6 +258,11 @@ fn queue(
     draft.put_run_slots(run, slots_of(plan));
     let before = u64::from(blocked.queued);
     let position = match how {
+        WaitsHow::Debounced(quiet) => {
+            let (SlotClaim { limit, group }, workflow) = (claim, start.workflow.clone());
+            draft.debounce(run, Debounced { limit, group, workflow, place, first_at: now, quiet })?;
+            None
+        }
         WaitsHow::Behind => {
             draft.enter_queue(entry, (&claim, fullness))?;
             position_behind(&mut draft, (&claim, run), before)?
@@ -257,7 +282,7 @@ fn queue(
 }
 
 /// The groups that the run counts in.
-fn slots_of(plan: &StartPlan) -> RunSlots {
+pub(super) fn slots_of(plan: &StartPlan) -> RunSlots {
     RunSlots { claims: plan.claims.clone(), fair: plan.fair.clone(), ..RunSlots::default() }
 }
 
@@ -282,21 +307,20 @@ fn position_behind(
 fn write_start(
     draft: &mut Draft<'_>,
     (start, plan): (&RunRequest, &StartPlan),
-    created_at: Timestamp,
-    (status, limits): (&'static str, &EffectiveLimits),
+    (created_at, begins): (Timestamp, Event),
+    limits: &EffectiveLimits,
 ) {
     let (tenant, run) = (&start.tenant, start.run);
     draft.put(Table::Starts, rows::run(tenant, run), &start.start(plan.workflow_version, created_at));
     for (key, step) in &plan.copied_steps {
         draft.put(Table::Steps, rows::step(tenant, run, key), step);
     }
-    let admitted = Event::new(created_at, EventKind::RunStatus).with_status(status);
-    draft.put(Table::Timeline, rows::numbered(tenant, run, 1), &admitted);
+    draft.put(Table::Timeline, rows::numbered(tenant, run, 1), &begins);
     write_key(draft, start, run, limits);
 }
 
 /// Lets the start's key, if it has one, stand for a run.
-fn write_key(draft: &mut Draft<'_>, start: &RunRequest, run: RunId, limits: &EffectiveLimits) {
+pub(super) fn write_key(draft: &mut Draft<'_>, start: &RunRequest, run: RunId, limits: &EffectiveLimits) {
     let Some(intent) = &start.intent else { return };
     let record = KeyRecord {
         run,

@@ -132,6 +132,7 @@ impl Draft<'_> {
             }
             // A child joins and replaces nothing.
             Arrival::Start
+            | Arrival::Debounce { .. }
             | Arrival::Join { .. }
             | Arrival::ReplaceQueued { .. }
             | Arrival::ReplaceRunning { .. } => {

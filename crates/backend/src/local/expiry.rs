@@ -84,6 +84,7 @@ impl Draft<'_> {
             let timer = rows::LimitTimer::read(&row.key);
             self.delete(Table::LimitTimers, row.key);
             match timer {
+                Some(rows::LimitTimer::Quiet(run)) => self.quiet_due(run)?,
                 Some(rows::LimitTimer::Group(claim)) => {
                     self.group_due(&claim)?;
                     self.grant_slots(&[claim])?

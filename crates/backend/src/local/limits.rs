@@ -1,5 +1,7 @@
 //! Named limits: saved, paused, deleted and read.
 
+use std::collections::BTreeMap;
+
 use interlock_model::limit::document::QueueOrder;
 use interlock_model::limit::group::Group;
 use interlock_model::limit::place::RunSlots;
@@ -97,20 +99,31 @@ look!(ReadLimitUsage, |verb, view| {
     if verb.name.as_str() == TENANT_RUNS {
         return tenant_usage(view, &verb.tenant);
     }
+    let (mut found, mut has_more) = (BTreeMap::new(), false);
     if let Some(group) = &verb.group {
         let claim = SlotClaim { limit: verb.name.clone(), group: group.clone() };
         let state: Option<Group> = read(view, Table::LimitGroups, &rows::group(&verb.tenant, &claim))?;
-        return Ok(usage_of(state.map(|state| (group.clone(), state)).into_iter().collect(), false));
-    }
-    let all = rows::limit_queues(&verb.tenant, &verb.name);
-    let rows = scan_prefix(view, Table::LimitGroups, &all, Pick::First(GROUPS_LOOKED_AT + 1))?;
-    let mut groups = Vec::new();
-    for row in rows.iter().take(GROUPS_LOOKED_AT) {
-        if let Some(claim) = rows::claim_of_group(&row.key) {
-            groups.push((claim.group, parse(Table::LimitGroups, &row.key, &row.value)?));
+        found.extend(state.map(|state| (group.clone(), (state, 0))));
+    } else {
+        let all = rows::limit_queues(&verb.tenant, &verb.name);
+        let rows = scan_prefix(view, Table::LimitGroups, &all, Pick::First(GROUPS_LOOKED_AT + 1))?;
+        has_more = rows.len() > GROUPS_LOOKED_AT;
+        for row in rows.iter().take(GROUPS_LOOKED_AT) {
+            if let Some(claim) = rows::claim_of_group(&row.key) {
+                found.insert(claim.group, (parse(Table::LimitGroups, &row.key, &row.value)?, 0));
+            }
         }
     }
-    Ok(usage_of(groups, rows.len() > GROUPS_LOOKED_AT))
+    let of_group = verb.group.as_ref().map(|group| rows::group_rows(&verb.tenant, &verb.name, group));
+    let debounced = of_group.unwrap_or_else(|| rows::limit_queues(&verb.tenant, &verb.name));
+    let rows = scan_prefix(view, Table::Debounced, &debounced, Pick::First(GROUPS_LOOKED_AT + 1))?;
+    has_more |= rows.len() > GROUPS_LOOKED_AT;
+    for claim in rows.iter().take(GROUPS_LOOKED_AT).filter_map(|row| rows::claim_of_group(&row.key)) {
+        found.entry(claim.group).or_default().1 += 1;
+    }
+    let groups = found.into_iter();
+    let groups = groups.map(|(group, (state, debounced))| GroupUsage { group, state, debounced });
+    Ok(usage_of(groups.collect(), has_more))
 });
 
 fn tenant_usage(view: &dyn View, tenant: &TenantId) -> Result<LimitUsage, StoreError> {
@@ -121,21 +134,23 @@ fn tenant_usage(view: &dyn View, tenant: &TenantId) -> Result<LimitUsage, StoreE
         slot_flow: tenant.slot_flow,
         ..Group::default()
     };
-    Ok(usage_of(vec![(GroupKey::default(), state)], false))
+    Ok(usage_of(vec![GroupUsage { group: GroupKey::default(), state, debounced: 0 }], false))
 }
 
-fn usage_of(mut groups: Vec<(GroupKey, Group)>, has_more: bool) -> LimitUsage {
-    let live = groups.iter().map(|(_, state)| u64::from(state.live)).sum();
-    let queued = groups.iter().map(|(_, state)| u64::from(state.queued)).sum();
-    groups.sort_by_key(|(group, state)| (std::cmp::Reverse(state.live + state.queued), group.clone()));
+fn usage_of(mut groups: Vec<GroupUsage>, has_more: bool) -> LimitUsage {
+    let total = |count: fn(&GroupUsage) -> u32| groups.iter().map(|usage| u64::from(count(usage))).sum();
+    let live = total(|usage| usage.state.live);
+    let queued = total(|usage| usage.state.queued);
+    let debounced = total(|usage| usage.debounced);
+    let busy = |usage: &GroupUsage| usage.state.live + usage.state.queued + usage.debounced;
+    groups.sort_by_key(|usage| (std::cmp::Reverse(busy(usage)), usage.group.clone()));
     groups.truncate(GROUPS_SHOWN);
-    let groups = groups.into_iter().map(|(group, state)| GroupUsage { group, state }).collect();
-    LimitUsage { groups, live, queued, has_more }
+    LimitUsage { groups, live, queued, debounced, has_more }
 }
 
 look!(ListQueuedRuns, |verb, view| {
     let claim = SlotClaim { limit: verb.name.clone(), group: verb.group.clone() };
-    slots::queued_runs(view, &verb.tenant, &claim, verb.limit)
+    slots::queued_runs(view, &verb.tenant, &claim, &verb.page)
 });
 
 look!(ListSlots, |verb, view| {

@@ -12,6 +12,7 @@ mod children;
 mod claim;
 mod commit;
 mod dead_letters;
+mod debounce;
 mod deliveries;
 mod documents;
 mod draft;

@@ -5,7 +5,7 @@ use std::fmt::Display;
 use interlock_model::job::NewJob;
 use interlock_model::limit::GroupKey;
 use interlock_model::limit::fair::FairGroup;
-use interlock_model::limit::place::Waiting;
+use interlock_model::limit::place::{Debounced, Waiting};
 use interlock_model::limit::rule::SlotClaim;
 use interlock_model::queue::Kind;
 use interlock_model::run::InboxEvent;
@@ -205,16 +205,44 @@ pub(super) fn limit_sweep(
     format!("{tenant}/{:015}/{limit}/*{after}", at.as_millis())
 }
 
+/// All that belongs to a group.
+pub(super) fn group_rows(tenant: &TenantId, limit: &LimitName, group: &GroupKey) -> String {
+    format!("{tenant}/{limit}/{}/", group.escaped())
+}
+
+/// The runs of a workflow that wait for newer starts in a group.
+pub(super) fn debounced_runs(tenant: &TenantId, claim: &SlotClaim, workflow: &WorkflowId) -> String {
+    format!("{}/{workflow}/", group(tenant, claim))
+}
+
+pub(super) fn debounced_run(tenant: &TenantId, debounced: &Debounced, run: RunId) -> String {
+    format!("{}{run}", debounced_runs(tenant, &debounced.claim(), &debounced.workflow))
+}
+
+/// When the quiet period of a run ends.
+pub(super) fn quiet_timer(tenant: &TenantId, debounced: &Debounced, run: RunId) -> String {
+    // No escaped group begins with a plus.
+    format!("{tenant}/{:015}/{}/+{run}", debounced.quiet.until.as_millis(), debounced.limit)
+}
+
 /// What a timer of a limit grants.
 pub(super) enum LimitTimer {
+    /// The quiet period of this run ends.
+    Quiet(RunId),
     Group(SlotClaim),
-    All { limit: LimitName, after: Option<String> },
+    All {
+        limit: LimitName,
+        after: Option<String>,
+    },
 }
 
 impl LimitTimer {
     pub(super) fn read(key: &str) -> Option<Self> {
         let mut parts = key.split('/').skip(2);
         let (limit, group) = (parts.next()?.parse().ok()?, parts.next()?);
+        if let Some(run) = group.strip_prefix('+') {
+            return Some(Self::Quiet(run.parse().ok()?));
+        }
         if group == "*" {
             return Some(Self::All { limit, after: parts.next().map(str::to_owned) });
         }

@@ -97,7 +97,10 @@ tables! {
     FairTurns = "fair_turns": None,
     /// `tenant/workflow` → how many milliseconds runs of fair queues hold their slots.
     RunMeans = "run_means": Some(value::<u64>),
-    /// `tenant/time/limit/group` for each group whose slots are granted then.
+    /// `tenant/limit/group/workflow/run` for each run that waits for newer starts.
+    Debounced = "debounced_runs": Some(key::<RunId>),
+    /// `tenant/time/limit/group` for each group whose slots are granted then, and `tenant/time/limit/+run` for each run
+    /// whose quiet period ends then.
     LimitTimers = "limit_timers": None,
     /// `tenant/run` for each run that has something to take into account.
     Ready = "ready": Some(key::<RunId>),

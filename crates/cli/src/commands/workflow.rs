@@ -1,7 +1,7 @@
 //! `interlock workflow`: create, show and delete workflows.
 
-use clap::Subcommand;
-use interlock_api::workflows::WorkflowView;
+use clap::{Args, Subcommand};
+use interlock_api::workflows::{PauseWorkflowRequest, PausedStarts, WorkflowView};
 use serde_json::json;
 
 use super::Session;
@@ -29,8 +29,24 @@ pub(crate) enum WorkflowCommand {
     List(ListFlags),
     /// Print the current version of a workflow as JSON
     Get(IdArgument),
+    /// Reject starts of a workflow, or let them wait, until it is resumed
+    Pause(PauseFlags),
+    /// Resume a paused workflow
+    Resume(IdArgument),
     /// Delete a workflow; its runs continue
     Delete(IdArgument),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PauseFlags {
+    /// Workflow id
+    id: String,
+    /// Reason, shown to those who wait
+    #[arg(long)]
+    reason: Option<String>,
+    /// Let starts wait instead of rejecting them
+    #[arg(long)]
+    queue: bool,
 }
 
 pub(super) async fn run(command: WorkflowCommand, session: &Session) -> Result<()> {
@@ -44,6 +60,18 @@ pub(super) async fn run(command: WorkflowCommand, session: &Session) -> Result<(
             session.list(listing, &COLUMNS, async |page| client.workflows(&page).await).await
         }
         WorkflowCommand::Get(IdArgument { id }) => output.result(&client.workflow(&id).await?, pretty),
+        WorkflowCommand::Pause(PauseFlags { id, reason, queue }) => {
+            let on_full = Some(if queue { PausedStarts::Queue } else { PausedStarts::Reject });
+            let request = PauseWorkflowRequest { reason, on_full };
+            output.result(&client.pause_workflow(&id, &request).await?, |paused| {
+                let what = if queue { "wait" } else { "are rejected" };
+                format!("workflow {} paused: its starts {what} (limit {})", paused.workflow, paused.limit)
+            })
+        }
+        WorkflowCommand::Resume(IdArgument { id }) => output
+            .result(&client.resume_workflow(&id).await?, |resumed| {
+                format!("workflow {} resumed", resumed.workflow)
+            }),
         WorkflowCommand::Delete(IdArgument { id }) => {
             client.delete_workflow(&id).await?;
             output.done(&json!({"id": id, "deleted": true}), &format!("workflow {id} deleted"))

@@ -11,7 +11,7 @@ use interlock_backend::{Effect, StoreError, Wake};
 use interlock_model::admission::{FirstTurn, IdempotentIntent, RunRequest, StartOutcome, StartPlan};
 use interlock_model::fingerprint::Fingerprint;
 use interlock_model::limit::document::Labels;
-use interlock_model::limit::group::Fullness;
+use interlock_model::limit::group::{Fullness, Quiet};
 use interlock_model::limit::place::StartPriority;
 use interlock_model::limit::rule::{NoGroup, StartFacts, claims, fair_claims};
 use interlock_model::run::{Run, StartedFrom};
@@ -320,8 +320,10 @@ impl Admission {
         match decided {
             StartOutcome::Admitted { .. } => self.announce_run(admit),
             StartOutcome::Queued { blocked, .. } => {
-                if let Fullness::Rate { next_at } = blocked.fullness {
-                    self.process.due_in(next_at.since(self.process.now()));
+                if let Fullness::Rate { next_at: at } | Fullness::Quiet(Quiet { until: at, .. }) =
+                    blocked.fullness
+                {
+                    self.process.due_in(at.since(self.process.now()));
                 }
                 // A run that it replaces has something to take into account.
                 self.process.wake(Wake::RunReady { tenant: tenant.clone() });

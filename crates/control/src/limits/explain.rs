@@ -1,9 +1,9 @@
 //! What limits would do to a start now. Nothing is started.
 
 use interlock_backend::limits::{HeldSlot, JOINED_AMONG_MAX};
-use interlock_backend::verbs::{ListQueuedRuns, ListSlots, ReadRun};
-use interlock_backend::{StoreError, StoreReader};
-use interlock_model::limit::group::Fullness;
+use interlock_backend::verbs::{ListQueuedRuns, ListSlots, ReadDebouncedRun, ReadRun};
+use interlock_backend::{PageRequest, StoreError, StoreReader};
+use interlock_model::limit::group::{Fullness, Quiet};
 use interlock_model::limit::judge::{Arrival, RuledGroup, judge, replaces_in};
 use interlock_model::limit::place::Blocked;
 use interlock_model::limit::rule::{NoGroup, SlotClaim, StartFacts, claims, fair_claims};
@@ -20,6 +20,8 @@ const HOLDERS_LOOKED_AT: usize = 100;
 #[derive(Debug, Clone)]
 pub struct Explanation {
     pub arrival: Arrival,
+    /// The run that waits for newer starts and would take this one in.
+    pub taken_in_by: Option<(RunId, Quiet)>,
     /// All groups that the start counts in, the narrowest first; the tenant's own last.
     pub groups: Vec<MatchedGroup>,
     pub now: Timestamp,
@@ -70,7 +72,14 @@ impl Limits {
         {
             arrival = judge(&ruled, false, now);
         }
-        Ok(Ok(Explanation { arrival, groups, now }))
+        let mut taken_in_by = None;
+        if let Arrival::Debounce { at, .. } = arrival {
+            taken_in_by = debounced_run(&store, tenant, &groups[at].claim, facts.workflow).await?;
+            if taken_in_by.is_none() {
+                arrival = judge(&ruled, false, now);
+            }
+        }
+        Ok(Ok(Explanation { arrival, taken_in_by, groups, now }))
     }
 }
 
@@ -106,6 +115,18 @@ async fn holders(
     store.call(ListSlots { tenant: tenant.clone(), name, group, limit }).await
 }
 
+/// The run of the workflow that waits for newer starts in the group.
+async fn debounced_run(
+    store: &StoreReader,
+    tenant: &TenantId,
+    claim: &SlotClaim,
+    workflow: &WorkflowId,
+) -> Result<Option<(RunId, Quiet)>, StoreError> {
+    let (SlotClaim { limit: name, group }, workflow) = (claim.clone(), workflow.clone());
+    let read = ReadDebouncedRun { tenant: tenant.clone(), name, group, workflow };
+    Ok(store.call(read).await?.and_then(|found| Some((found.run, found.quiet?))))
+}
+
 /// Whether a run of the workflow is live in the group, or waits in its queue.
 async fn can_join(
     store: &StoreReader,
@@ -114,9 +135,10 @@ async fn can_join(
     workflow: &WorkflowId,
 ) -> Result<bool, StoreError> {
     let SlotClaim { limit: name, group } = claim.clone();
-    let waiting = ListQueuedRuns { tenant: tenant.clone(), name, group, limit: JOINED_AMONG_MAX };
+    let page = PageRequest { limit: JOINED_AMONG_MAX, after: None };
+    let waiting = ListQueuedRuns { tenant: tenant.clone(), name, group, page };
     let held = holders(store, tenant, claim, JOINED_AMONG_MAX).await?.into_iter().map(|held| held.run);
-    let waiting = store.call(waiting).await?.into_iter().map(|queued| queued.run);
+    let waiting = store.call(waiting).await?.items.into_iter().map(|queued| queued.run);
     let runs: Vec<RunId> = held.chain(waiting).take(JOINED_AMONG_MAX).collect();
     for run in runs {
         let found = store.call(ReadRun { tenant: tenant.clone(), run }).await?;

@@ -1,6 +1,7 @@
 //! Named limits: what operators do with them.
 
 mod explain;
+mod workflow_pause;
 
 use std::sync::Arc;
 
@@ -16,6 +17,7 @@ use crate::limit_books;
 use crate::process::Process;
 
 pub use explain::{Explanation, MatchedGroup};
+pub use workflow_pause::pausing_limit;
 
 /// How often the limits of a tenant may change under one change before it gives up.
 const RELOADS_MAX: u32 = 5;

@@ -23,7 +23,7 @@ impl Why {
         now: Timestamp,
     ) -> Result<Option<Cause>, StoreError> {
         let Some(wait) = limit_usage::run_wait(&self.store, tenant, run, now).await? else { return Ok(None) };
-        let RunWait { queued: QueuedRun { waiting, position, .. }, blocked, pause } = &wait;
+        let RunWait { queued: QueuedRun { waiting, position, quiet, .. }, blocked, pause } = &wait;
         let Waiting { limit: name, group, place, .. } = waiting.clone();
         let list = ListSlots { tenant: tenant.clone(), name, group, limit: HOLDERS_MAX };
         let held = self.store.call(list).await?;
@@ -35,12 +35,15 @@ impl Why {
             let name = held.run.to_string();
             Holder { name, since: Some(held.since), until: None }
         });
+        let cause = Cause { since: Some(place.at), ..Cause::new(code(blocked), sentence) };
+        if let Some(quiet) = quiet {
+            return Ok(Some(cause.ending(quiet.until, now)));
+        }
         Ok(Some(Cause {
-            since: Some(place.at),
             holders: holders.collect(),
             position: *position,
             expected_wait: position.and_then(|position| blocked.expected_wait(position, now)),
-            ..Cause::new(code(blocked), sentence)
+            ..cause
         }))
     }
 
@@ -89,5 +92,6 @@ fn code(blocked: &Blocked) -> CauseCode {
         LimitReason::Queued => CauseCode::Queued,
         LimitReason::Blocked => CauseCode::Blocked,
         LimitReason::Impossible => CauseCode::Impossible,
+        LimitReason::Debounced => CauseCode::Debounced,
     }
 }

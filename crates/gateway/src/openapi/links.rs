@@ -34,6 +34,8 @@ pub(super) const LINKS: &[LinkRow] = &[
     ("workflows_create", "runs_start", ID, &[]),
     ("workflows_create", "workflows_get", ID, &[]),
     ("workflows_create", "workflows_delete", ID, &[]),
+    ("workflows_create", "workflows_pause", ID, &[]),
+    ("workflows_create", "workflows_resume", ID, &[]),
     ("workflows_create", "why_why", &[("workflow_id", "$response.body#/id")], &[]),
     ("workflows_create", "workflows_list", &[], &[]),
     ("workflows_list", "runs_start", FIRST_ID, &[]),

@@ -4,14 +4,14 @@ use std::fmt::Write as _;
 
 use interlock_api::named_limits::{
     BlockedBy, ExplainView, FullBecause, GroupView, LimitUsageView, LimitView, MatchedLimit, PauseView,
-    RunWaitingFor, StartFate,
+    QuietView, RunWaitingFor, StartFate,
 };
 use interlock_backend::limits::{GroupUsage, LimitUsage};
 use interlock_control::limit_usage::RunWait;
 use interlock_control::limits::{Explanation, MatchedGroup};
 use interlock_model::limit::GroupKey;
 use interlock_model::limit::document::{LimitDocument, OnFull, Pause};
-use interlock_model::limit::group::Fullness;
+use interlock_model::limit::group::{Fullness, Quiet};
 use interlock_model::limit::judge::Arrival;
 use interlock_model::limit::place::Blocked;
 use interlock_model::run::Head;
@@ -24,25 +24,25 @@ pub(super) fn limit_view(
     paused: Option<&Pause>,
     usage: LimitUsage,
 ) -> LimitView {
-    let LimitUsage { groups, live, queued, has_more } = usage;
+    let LimitUsage { groups, live, queued, debounced, has_more } = usage;
     LimitView {
         name,
         document,
         revision,
         paused: paused.map(pause_view),
-        usage: LimitUsageView { live, queued, max_runs, has_more },
+        usage: LimitUsageView { live, queued, debounced, max_runs, has_more },
         groups: groups.into_iter().map(group_view).collect(),
     }
 }
 
-fn pause_view(pause: &Pause) -> PauseView {
+pub(super) fn pause_view(pause: &Pause) -> PauseView {
     let Pause { by, at, reason } = pause.clone();
     PauseView { by, at: at.into(), reason }
 }
 
 fn group_view(usage: GroupUsage) -> GroupView {
-    let GroupUsage { group, state } = usage;
-    GroupView { group: group_name(&group), live: state.live, queued: state.queued }
+    let GroupUsage { group, state, debounced } = usage;
+    GroupView { group: group_name(&group), live: state.live, queued: state.queued, debounced }
 }
 
 /// The only group of a limit without a key has no name.
@@ -61,7 +61,13 @@ pub(super) fn blocked_by(blocked: &Blocked) -> BlockedBy {
         queued: blocked.queued,
         next_at: match blocked.fullness {
             Fullness::Rate { next_at } => Some(next_at.into()),
-            Fullness::Slots | Fullness::Paused | Fullness::Others => None,
+            Fullness::Slots | Fullness::Paused | Fullness::Others | Fullness::Quiet(_) => None,
+        },
+        quiet: match blocked.fullness {
+            Fullness::Quiet(Quiet { until, latest, starts }) => {
+                Some(QuietView { until: until.into(), latest: latest.into(), starts })
+            }
+            Fullness::Slots | Fullness::Rate { .. } | Fullness::Paused | Fullness::Others => None,
         },
     }
 }
@@ -77,6 +83,7 @@ fn because(fullness: Fullness) -> FullBecause {
         Fullness::Rate { .. } => FullBecause::Rate,
         Fullness::Paused => FullBecause::Paused,
         Fullness::Others => FullBecause::Others,
+        Fullness::Quiet(_) => FullBecause::Quiet,
     }
 }
 
@@ -94,8 +101,8 @@ pub(super) fn waiting_for(wait: &RunWait, head: &Head, now: Timestamp) -> RunWai
 }
 
 pub(super) fn explain_view(workflow: WorkflowId, explanation: &Explanation) -> ExplainView {
-    let Explanation { arrival, groups, now } = explanation;
-    let (outcome, decides) = fate(*arrival);
+    let Explanation { arrival, taken_in_by, groups, now } = explanation;
+    let (outcome, decides) = fate(*arrival, taken_in_by.map(|(_, quiet)| quiet), *now);
     let deciding = decides.and_then(|(at, fullness)| Some((groups.get(at)?, fullness)));
     let detail = match deciding {
         None => "it would start now".to_owned(),
@@ -107,6 +114,7 @@ pub(super) fn explain_view(workflow: WorkflowId, explanation: &Explanation) -> E
                 StartFate::Start
                 | StartFate::Queue
                 | StartFate::Join
+                | StartFate::Debounce
                 | StartFate::ReplaceQueued
                 | StartFate::ReplaceRunning => WaitOutcome::Queued { position: None },
             };
@@ -117,6 +125,7 @@ pub(super) fn explain_view(workflow: WorkflowId, explanation: &Explanation) -> E
         workflow,
         outcome,
         decided_by: deciding.map(|(matched, _)| matched.claim.limit.clone()),
+        taken_in_by: taken_in_by.map(|(run, _)| run),
         detail,
         limits: groups.iter().map(matched_limit).collect(),
         warnings: warnings(groups),
@@ -124,8 +133,16 @@ pub(super) fn explain_view(workflow: WorkflowId, explanation: &Explanation) -> E
 }
 
 /// The outcome, and the group that decides, with why it is full.
-fn fate(arrival: Arrival) -> (StartFate, Option<(usize, Fullness)>) {
+fn fate(
+    arrival: Arrival,
+    taken_in_by: Option<Quiet>,
+    now: Timestamp,
+) -> (StartFate, Option<(usize, Fullness)>) {
     match arrival {
+        Arrival::Debounce { at, rule } => {
+            let quiet = taken_in_by.unwrap_or_else(|| rule.after_start(now, now, 1));
+            (StartFate::Debounce, Some((at, Fullness::Quiet(quiet))))
+        }
         Arrival::Start => (StartFate::Start, None),
         Arrival::Join { at, fullness } => (StartFate::Join, Some((at, fullness))),
         Arrival::Reject { at, fullness } => (StartFate::Reject, Some((at, fullness))),

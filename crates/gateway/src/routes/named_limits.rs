@@ -137,29 +137,27 @@ async fn resume(
 
 /// The runs that wait in a group of a limit, in the order in which they start.
 #[utoipa::path(get, path = "/api/v1/limits/{name}/queue", params(QueueQuery),
-    responses((status = 200, body = Page<QueuedRunView>,
-        description = "The first of the queue, as many as `limit` says; there is no next page")))]
+    responses((status = 200, body = Page<QueuedRunView>)))]
 async fn queue(
     caller: Caller,
     Named(name): Named<LimitName>,
     parameters: Parameters,
 ) -> Answer<Page<QueuedRunView>> {
     caller.may(Permission::ReadRest)?;
-    let (group, limit) = (parameters.parsed("group")?.unwrap_or_default(), parameters.limit()?);
+    let (group, page) = (parameters.parsed("group")?.unwrap_or_default(), parameters.page()?);
     let Caller { app, tenant, .. } = &caller;
     let all = TenantLimits::read(&app.store, tenant).await?;
     if !is_built_in(&name) {
         found(all.named(&name), &name)?;
     }
-    let waiting = app.store.call(ListQueuedRuns { tenant: tenant.clone(), name, group, limit }).await?;
-    let items = (1..).zip(waiting).map(|(position, QueuedRun { run, waiting, .. })| QueuedRunView {
+    let found = app.store.call(ListQueuedRuns { tenant: tenant.clone(), name, group, page }).await?;
+    Ok(page_of(found, |QueuedRun { run, waiting, position, .. }| QueuedRunView {
         run_id: run,
         position,
         since: waiting.place.at.into(),
         priority: waiting.place.priority.into(),
         fair_group: waiting.fair.map(String::from),
-    });
-    Ok(Json(Page::new(items.collect(), None)))
+    }))
 }
 
 /// Which limits a start would count in, and what they would do to it now. Starts nothing.

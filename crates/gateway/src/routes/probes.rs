@@ -112,8 +112,8 @@ async fn limit_figures(
 ) -> Result<Vec<LimitFigures>, StoreError> {
     let read = async |limit: LimitName, max: Option<u32>| {
         let read = ReadLimitUsage { tenant: tenant.clone(), name: limit.clone(), group: None };
-        let LimitUsage { live, queued, .. } = app.store.call(read).await?;
-        Ok::<_, StoreError>(LimitFigures { limit, live, max, queued })
+        let LimitUsage { live, queued, debounced, .. } = app.store.call(read).await?;
+        Ok::<_, StoreError>(LimitFigures { limit, live, max, queued: queued + debounced })
     };
     let own = SlotClaim::tenant_runs().limit;
     let mut figures = vec![read(own, Some(usage.runs_max)).await?];

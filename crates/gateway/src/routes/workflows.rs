@@ -1,17 +1,26 @@
 //! Workflows: saved, listed, deleted.
 
-use interlock_api::workflows::{CreatedWorkflow, WorkflowView};
+use interlock_api::workflows::{
+    CreatedWorkflow, PauseWorkflowRequest, PausedStarts, WorkflowPauseView, WorkflowView,
+};
 use interlock_backend::verbs::{ListWorkflows, ReadWorkflow};
 use interlock_backend::workflows::WorkflowVersion;
+use interlock_control::limits::pausing_limit;
 use interlock_model::WorkflowId;
+use interlock_model::limit::document::{OnFull, Pause};
 use interlock_model::workflow::WorkflowDocument;
+use serde_json::Value;
 
+use super::limit_views::pause_view;
 use super::{
-    Answer, Caller, Json, Named, NoAnswer, Page, PageQuery, Parameters, Payload, Permission, Refusal,
-    StatusCode, endpoints, found, page_of,
+    Answer, Caller, Json, Named, NoAnswer, OptionalPayload, Page, PageQuery, Parameters, Payload, Permission,
+    Refusal, StatusCode, bounded_text, endpoints, found, page_of,
 };
 
-endpoints!("workflows": create, list, get, delete);
+/// Characters of a reason.
+const REASON_CHARS_MAX: usize = 512;
+
+endpoints!("workflows": create, list, get, delete, pause, resume);
 
 /// Checks the document and saves it as the next version of its workflow.
 #[utoipa::path(post, path = "/api/v1/workflows", request_body = WorkflowDocument,
@@ -52,6 +61,45 @@ async fn delete(caller: Caller, Named(id): Named<WorkflowId>) -> NoAnswer {
     caller.may_for(Permission::Administer, &id)?;
     caller.app.stages.documents.delete_workflow(&caller.tenant, &id).await?;
     Ok(StatusCode::NO_CONTENT)
+}
+
+/// Pauses the workflow: its starts are rejected (`limit_reached`), or wait with `on_full` `queue`, until it is resumed. Runs
+/// that were accepted before continue. It is paused by a limit of its own.
+#[utoipa::path(post, path = "/api/v1/workflows/{id}/pause",
+    request_body(content = Option<PauseWorkflowRequest>), responses((status = 200, body = WorkflowPauseView)))]
+async fn pause(
+    caller: Caller,
+    Named(id): Named<WorkflowId>,
+    OptionalPayload(PauseWorkflowRequest { reason, on_full }): OptionalPayload<PauseWorkflowRequest>,
+) -> Answer<WorkflowPauseView> {
+    caller.may_for(Permission::Queue, &id)?;
+    bounded_text("reason", reason.as_deref().unwrap_or_default(), REASON_CHARS_MAX)?;
+    let Caller { app, tenant, name, .. } = caller;
+    found(app.store.call(ReadWorkflow { tenant: tenant.clone(), id: id.clone() }).await?, &id)?;
+    let on_full = on_full.map(|starts| match starts {
+        PausedStarts::Reject => OnFull::Reject,
+        PausedStarts::Queue => OnFull::Queue,
+    });
+    let pause = Pause { by: name, at: app.clock.now(), reason };
+    let limit = app.stages.limits.pause_workflow(&tenant, &id, (pause.clone(), on_full)).await?;
+    Ok(Json(WorkflowPauseView { workflow: id, limit, paused: Some(pause_view(&pause)) }))
+}
+
+/// Resumes the workflow. Runs that wait for that start.
+#[utoipa::path(post, path = "/api/v1/workflows/{id}/resume",
+    request_body(content = Option<Object>, description = "Ignored"),
+    responses((status = 200, body = WorkflowPauseView)))]
+async fn resume(
+    caller: Caller,
+    Named(id): Named<WorkflowId>,
+    OptionalPayload(_): OptionalPayload<Value>,
+) -> Answer<WorkflowPauseView> {
+    caller.may_for(Permission::Queue, &id)?;
+    let Caller { app, tenant, .. } = caller;
+    found(app.store.call(ReadWorkflow { tenant: tenant.clone(), id: id.clone() }).await?, &id)?;
+    app.stages.limits.resume_workflow(&tenant, &id).await?;
+    let limit = pausing_limit(&id);
+    Ok(Json(WorkflowPauseView { workflow: id, limit, paused: None }))
 }
 
 fn view(version: WorkflowVersion) -> WorkflowView {

@@ -12,6 +12,8 @@ const QUEUED_MAX: u32 = 1_000_000;
 const AHEAD_MAX: u64 = 3_155_760_000_000_000;
 /// One year.
 const SECONDS_MAX: u32 = 31_536_000;
+/// One week.
+pub(super) const DELAY_SECONDS_MAX: u32 = 604_800;
 /// Groups of a fair queue that may have weights of their own.
 const WEIGHTS_MAX: usize = 100;
 const WEIGHT_MAX: u32 = 1_000;
@@ -42,7 +44,8 @@ fn within(field: &'static str, number: Option<u32>, most: u32) -> Result<(), Inv
 
 pub(super) fn check_numbers(document: &LimitDocument) -> Result<(), InvalidLimit> {
     let LimitDocument { max_runs, rate, on_full, queue, count, .. } = document;
-    require("max_runs", max_runs.is_some() || rate.is_some(), "a limit needs max_runs or rate")?;
+    let has_numbers = max_runs.is_some() || rate.is_some() || *on_full == OnFull::Debounce;
+    require("max_runs", has_numbers, "a limit needs max_runs or rate, unless it debounces")?;
     require("max_runs", max_runs.is_none_or(|runs| runs <= RUNS_MAX_BOUND), "use at most 1000000000")?;
     if let Some(rate) = rate {
         within("rate.starts", Some(rate.starts), STARTS_MAX)?;
@@ -65,7 +68,22 @@ pub(super) fn check_numbers(document: &LimitDocument) -> Result<(), InvalidLimit
     let is_bounded = queue.as_ref().is_some_and(|queue| queue.max_wait_sec.is_some());
     let problem = "a limit that counts children needs it: two runs may wait for each other's children";
     require("queue.max_wait_sec", *count == CountedRuns::Root || is_bounded, problem)?;
+    check_debounce(document)?;
     check_queue(document)
+}
+
+fn check_debounce(document: &LimitDocument) -> Result<(), InvalidLimit> {
+    let LimitDocument { on_full, quiet_sec, max_delay_sec, .. } = document;
+    if *on_full != OnFull::Debounce {
+        let problem = format!("{} waits for no newer start: leave it out", on_full.name());
+        require("quiet_sec", quiet_sec.is_none(), problem.clone())?;
+        return require("max_delay_sec", max_delay_sec.is_none(), problem);
+    }
+    require("quiet_sec", quiet_sec.is_some(), "debounce needs it")?;
+    within("quiet_sec", *quiet_sec, DELAY_SECONDS_MAX)?;
+    within("max_delay_sec", *max_delay_sec, DELAY_SECONDS_MAX)?;
+    let is_long = max_delay_sec.is_none_or(|delay| quiet_sec.is_some_and(|quiet| quiet <= delay));
+    require("max_delay_sec", is_long, "use at least quiet_sec")
 }
 
 fn check_queue(document: &LimitDocument) -> Result<(), InvalidLimit> {
@@ -96,7 +114,7 @@ fn check_fair(queue: &QueueDocument) -> Result<(), InvalidLimit> {
 
 /// The document of the built-in limit: the tenant's live runs.
 pub fn check_tenant_runs(document: &LimitDocument) -> Result<(), InvalidLimit> {
-    let LimitDocument { applies_to, key, max_runs, rate, on_full, queue: _, count } = document;
+    let LimitDocument { applies_to, key, max_runs, rate, on_full, count, .. } = document;
     require("applies_to", applies_to.is_none(), "tenant-runs applies to every workflow")?;
     require("key", key.is_none(), "tenant-runs has one group")?;
     require("rate", rate.is_none(), "tenant-runs has no rate: make a limit of another name")?;
@@ -105,6 +123,7 @@ pub fn check_tenant_runs(document: &LimitDocument) -> Result<(), InvalidLimit> {
     require("count", *count == CountedRuns::Root, problem)?;
     let is_simple = matches!(on_full, OnFull::Reject | OnFull::Queue);
     require("on_full", is_simple, "tenant-runs rejects or queues")?;
+    check_debounce(document)?;
     let is_fair = document.queue.as_ref().is_some_and(|queue| queue.order == QueueOrder::Fair);
     let problem =
         "tenant-runs has no fair queue: make a limit without a key, and give it max_runs and the queue";

@@ -22,6 +22,9 @@ crate::named_enum! {
         ReplaceRunning = "replace_running",
         /// The new run takes the place of the youngest one that waits.
         ReplaceQueued = "replace_queued",
+        /// Every start, whether the limit is full or not, waits until no newer one has come for a while: one run for all of
+        /// them, with the input of the newest.
+        Debounce = "debounce",
     }
 }
 
@@ -80,6 +83,15 @@ pub struct LimitDocument {
     #[serde(default)]
     #[schema(inline)]
     pub on_full: OnFull,
+    /// With `debounce`: how long no newer start may come before the run starts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1, maximum = 604_800)]
+    pub quiet_sec: Option<u32>,
+    /// With `debounce`: how long newer starts may delay the run, from the first start on. 10 times `quiet_sec` if absent,
+    /// and at most a week.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1, maximum = 604_800)]
+    pub max_delay_sec: Option<u32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<QueueDocument>,
     /// With `all`, `queue.max_wait_sec` is required.

@@ -16,8 +16,38 @@ pub struct GroupRule {
     pub runs_max: Option<u32>,
     pub rate: Option<Rate>,
     pub queue: QueueRule,
+    /// Of a limit that debounces.
+    pub debounce: Option<DebounceRule>,
     /// Nothing starts while it is paused.
     pub is_paused: bool,
+}
+
+/// How long the run of a group waits for newer starts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DebounceRule {
+    /// It starts when none has come for this long.
+    pub quiet: Duration,
+    /// At most this long after the first.
+    pub delay_max: Duration,
+}
+
+impl DebounceRule {
+    /// How long the run waits after one more start, of which the first came at `first_at`.
+    pub fn after_start(&self, first_at: Timestamp, now: Timestamp, starts: u32) -> Quiet {
+        let latest = (first_at + self.delay_max).max(now);
+        Quiet { until: (now + self.quiet).min(latest), latest, starts }
+    }
+}
+
+/// How long a run waits for newer starts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Quiet {
+    /// When it starts unless a newer one comes before.
+    pub until: Timestamp,
+    /// When it starts whatever comes.
+    pub latest: Timestamp,
+    /// Starts that it stands for.
+    pub starts: u32,
 }
 
 /// Starts over time, by the generic cell rate algorithm.
@@ -62,6 +92,8 @@ pub enum Fullness {
     Paused,
     /// Others wait, and go first.
     Others,
+    /// The run waits until no newer start has come for a while.
+    Quiet(Quiet),
 }
 
 impl Rate {
@@ -159,6 +191,16 @@ mod tests {
     fn nothing_starts_in_a_paused_group() {
         let rule = GroupRule { is_paused: true, ..rule(r#"{"max_runs": 2}"#) };
         assert_eq!(Group::default().fullness(&rule, at(0)), Some(Fullness::Paused));
+    }
+
+    #[test]
+    fn a_newer_start_moves_the_end_of_the_quiet_period_up_to_the_longest_delay() {
+        let rule = rule(r#"{"on_full": "debounce", "quiet_sec": 5, "max_delay_sec": 8}"#).debounce.unwrap();
+        let after = |now, starts| rule.after_start(at(0), at(now), starts);
+        assert_eq!(after(0, 1), Quiet { until: at(5_000), latest: at(8_000), starts: 1 });
+        assert_eq!(after(2_000, 2), Quiet { until: at(7_000), latest: at(8_000), starts: 2 });
+        assert_eq!(after(4_000, 3), Quiet { until: at(8_000), latest: at(8_000), starts: 3 });
+        assert_eq!(after(9_000, 4).until, at(9_000), "of a limit that was shortened");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! What happens to a start: the one decision over all groups that it counts in.
 
 use super::document::OnFull;
-use super::group::{Fullness, Group, GroupRule};
+use super::group::{DebounceRule, Fullness, Group, GroupRule};
 use super::place::Blocked;
 use super::rule::SlotClaim;
 use crate::Timestamp;
@@ -28,6 +28,8 @@ impl RuledGroup {
         Group { live, ..self.group }.fullness_for_newcomer(&self.rule, now)
     }
 }
+
+const REPLACES: [OnFull; 2] = [OnFull::ReplaceRunning, OnFull::ReplaceQueued];
 
 /// What happens to a start. `at` is the position of the group that decides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,10 +62,15 @@ pub enum Arrival {
         at: usize,
         fullness: Fullness,
     },
+    /// The run of the group that waits for newer starts takes it in, if there is one; else it becomes that run.
+    Debounce {
+        at: usize,
+        rule: DebounceRule,
+    },
 }
 
-/// Decides about a start. The groups stand in order, the narrowest first. Without `can_join`, there is no run to join, and a
-/// limit that would join rejects.
+/// Decides about a start. The groups stand in order, the narrowest first. Without `can_join`, there is no run that could
+/// answer for it: a limit that would join rejects, and a limit that debounces has a new run wait.
 pub fn judge(groups: &[RuledGroup], can_join: bool, now: Timestamp) -> Arrival {
     let full: Vec<(usize, OnFull, Fullness)> = groups
         .iter()
@@ -73,17 +80,40 @@ pub fn judge(groups: &[RuledGroup], can_join: bool, now: Timestamp) -> Arrival {
             Some((at, ruled.rule.queue.on_full, fullness))
         })
         .collect();
-    let first = |wanted: &[OnFull]| full.iter().copied().find(|(_, on_full, _)| wanted.contains(on_full));
-    if let Some((at, _, fullness)) = first(&[OnFull::Join]).filter(|_| can_join) {
-        return Arrival::Join { at, fullness };
+    let debounces = groups.iter().enumerate().find_map(|(at, ruled)| Some((at, ruled.rule.debounce?)));
+    let is_narrower = |at: usize| debounces.is_none_or(|(other, _)| at < other);
+    // Of two limits with a policy of their own, the narrower decides.
+    let first = |wanted: &[OnFull]| {
+        let mut found = full.iter().copied().filter(|(_, on_full, _)| wanted.contains(on_full));
+        found.next().filter(|(at, ..)| is_narrower(*at))
+    };
+    if can_join {
+        if let Some((at, _, fullness)) = first(&[OnFull::Join]) {
+            return Arrival::Join { at, fullness };
+        }
+        if let Some((at, rule)) = debounces.filter(|_| first(&REPLACES).is_none()) {
+            return Arrival::Debounce { at, rule };
+        }
     }
     // What a replacement frees counts as free, but for the group whose run is replaced.
-    let replaces = first(&[OnFull::ReplaceRunning, OnFull::ReplaceQueued]);
+    let replaces = first(&REPLACES);
     let stays_full = |(at, ..): &&(usize, OnFull, Fullness)| groups[*at].fullness(now).is_some();
-    let refuses =
-        |(_, on_full, _): &&(usize, OnFull, Fullness)| matches!(on_full, OnFull::Reject | OnFull::Join);
+    let refuses = |(at, on_full, _): &&(usize, OnFull, Fullness)| match on_full {
+        OnFull::Reject => true,
+        // Where a narrower limit debounces, it queues.
+        OnFull::Join => is_narrower(*at),
+        OnFull::Queue | OnFull::ReplaceRunning | OnFull::ReplaceQueued | OnFull::Debounce => false,
+    };
     if let Some(&(at, _, fullness)) = full.iter().filter(stays_full).find(refuses) {
         return Arrival::Reject { at, fullness };
+    }
+    if let Some((at, rule)) = debounces.filter(|_| replaces.is_none()) {
+        // In that queue it would stand if it had waited already.
+        let blocking = full.first().filter(|(at, ..)| is_queue_full(&groups[*at]));
+        return match blocking {
+            Some(&(at, _, fullness)) => Arrival::QueueFull { at, fullness },
+            None => Arrival::Debounce { at, rule },
+        };
     }
     match replaces {
         Some((at, OnFull::ReplaceQueued, fullness)) if is_queue_full(&groups[at]) => {
@@ -121,9 +151,10 @@ pub fn judge_child(groups: &[RuledGroup], now: Timestamp) -> Arrival {
 /// The group whose oldest live run a start would replace: that of the narrowest full limit that replaces, if that one
 /// replaces live runs and has no slot left.
 pub fn replaces_in(groups: &[RuledGroup], now: Timestamp) -> Option<usize> {
-    let replaces = |on_full| matches!(on_full, OnFull::ReplaceQueued | OnFull::ReplaceRunning);
     let at = groups.iter().position(|RuledGroup { rule, group, .. }| {
-        replaces(rule.queue.on_full) && group.fullness_for_newcomer(rule, now).is_some()
+        let replaces =
+            REPLACES.contains(&rule.queue.on_full) && group.fullness_for_newcomer(rule, now).is_some();
+        replaces || rule.debounce.is_some()
     })?;
     let RuledGroup { rule, group, .. } = groups[at];
     let is_short_of_slots = rule.runs_max.is_some_and(|most| most > 0 && group.live >= most);
@@ -167,6 +198,7 @@ mod tests {
             Arrival::QueueFull { at, .. } => ("queue_full", at),
             Arrival::ReplaceQueued { at, .. } => ("replace_queued", at),
             Arrival::ReplaceRunning { at, .. } => ("replace_running", at),
+            Arrival::Debounce { at, .. } => ("debounce", at),
         }
     }
 
@@ -186,6 +218,43 @@ mod tests {
         assert_eq!(at(judge(&groups, true, NOW)), ("queue", 1));
         let groups = [one("queue", 1, 2), one("queue", 1, 0)];
         assert_eq!(at(judge(&groups, true, NOW)), ("queue_full", 0));
+    }
+
+    fn debounces(live: u32, queued: u32) -> RuledGroup {
+        let document = r#"{"max_runs": 1, "on_full": "debounce", "quiet_sec": 5, "queue": {"max": 2}}"#;
+        ruled(document, live, queued)
+    }
+
+    #[test]
+    fn a_limit_that_debounces_takes_every_start_full_or_not() {
+        for group in [debounces(0, 0), debounces(1, 0), debounces(1, 1)] {
+            assert_eq!(at(judge(&[group], true, NOW)), ("debounce", 0));
+            assert_eq!(at(judge(&[group], false, NOW)), ("debounce", 0));
+        }
+        assert_eq!(at(judge(&[debounces(1, 2)], true, NOW)), ("debounce", 0), "a run may wait for it");
+        assert_eq!(at(judge(&[debounces(1, 2)], false, NOW)), ("queue_full", 0));
+        let groups = [one("reject", 1, 0), debounces(0, 0)];
+        assert_eq!(at(judge(&groups, true, NOW)), ("debounce", 1), "a run that waits takes it in");
+        assert_eq!(at(judge(&groups, false, NOW)), ("reject", 0));
+    }
+
+    #[test]
+    fn of_two_policies_the_narrower_decides_where_one_debounces() {
+        let groups = [one("join", 1, 0), debounces(0, 0)];
+        assert_eq!(at(judge(&groups, true, NOW)), ("join", 0));
+        assert_eq!(at(judge(&groups, false, NOW)), ("reject", 0));
+        assert_eq!(
+            at(judge(&[one("join", 0, 0), debounces(0, 0)], true, NOW)),
+            ("debounce", 1),
+            "it has room"
+        );
+        let groups = [one("replace_queued", 1, 0), debounces(0, 0)];
+        assert_eq!(at(judge(&groups, true, NOW)), ("queue", 0));
+        let groups = [debounces(0, 0), one("join", 1, 0)];
+        assert_eq!(at(judge(&groups, false, NOW)), ("debounce", 0));
+        let groups = [debounces(0, 0), one("replace_running", 1, 0)];
+        assert_eq!(at(judge(&groups, true, NOW)), ("debounce", 0));
+        assert_eq!(replaces_in(&groups, NOW), None, "no run is replaced by one that only waits");
     }
 
     #[test]

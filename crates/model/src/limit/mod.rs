@@ -150,7 +150,7 @@ pub struct EffectiveLimits {
 impl EffectiveLimits {
     /// What the tenant's own slots demand.
     pub fn group_rule(&self, is_paused: bool) -> GroupRule {
-        GroupRule { runs_max: Some(self.runs_max), rate: None, queue: self.queue, is_paused }
+        GroupRule { runs_max: Some(self.runs_max), rate: None, queue: self.queue, debounce: None, is_paused }
     }
 }
 

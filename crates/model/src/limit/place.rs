@@ -5,10 +5,10 @@ use serde::{Deserialize, Serialize};
 use super::GroupKey;
 use super::document::QueueOrder;
 use super::fair::{self, ApprovalTime, FairClaim};
-use super::group::Fullness;
+use super::group::{Fullness, Quiet};
 use super::rule::SlotClaim;
 use crate::tenant::SlotFlow;
-use crate::{LimitName, RunId, Timestamp};
+use crate::{LimitName, RunId, Timestamp, WorkflowId};
 
 /// How soon a run starts among those that wait: 9 first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -105,6 +105,9 @@ pub struct RunSlots {
     pub claims: Vec<SlotClaim>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waiting: Option<Waiting>,
+    /// It waits for newer starts, and stands in no queue yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub debounced: Option<Debounced>,
     /// Idempotency keys of other starts that this run answers.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub joined_keys: u32,
@@ -124,6 +127,30 @@ impl RunSlots {
     pub fn fair_group(&self, limit: &LimitName) -> GroupKey {
         let of_limit = self.fair.iter().find(|claim| claim.limit == *limit);
         of_limit.map(|claim| claim.group.clone()).unwrap_or_default()
+    }
+}
+
+/// A run that waits until no newer start of its workflow and group has come for a while.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Debounced {
+    pub limit: LimitName,
+    pub group: GroupKey,
+    pub workflow: WorkflowId,
+    /// That of the newest start.
+    pub place: QueuePlace,
+    pub first_at: Timestamp,
+    pub quiet: Quiet,
+}
+
+impl Debounced {
+    pub fn claim(&self) -> SlotClaim {
+        SlotClaim { limit: self.limit.clone(), group: self.group.clone() }
+    }
+
+    /// Where it waits, as far as it waits in a group.
+    pub fn waiting(&self) -> Waiting {
+        let Self { limit, group, place, .. } = self.clone();
+        Waiting { limit, group, score: place.arrival, place, fair: None }
     }
 }
 
@@ -158,6 +185,9 @@ pub struct QueuedRun {
     /// From 1. None: further back than is counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub position: Option<u64>,
+    /// It waits for newer starts, and not in the queue yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quiet: Option<Quiet>,
 }
 
 /// Runs that go first are counted up to here.

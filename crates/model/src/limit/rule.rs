@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use serde_json::Value as Json;
 
-use super::checks::{InvalidLimit, check_numbers, require};
+use super::checks::{DELAY_SECONDS_MAX, InvalidLimit, check_numbers, require};
 use super::document::{CountedRuns, LimitDocument, OnFull};
 use super::fair::FairClaim;
-use super::group::{GroupRule, Rate};
+use super::group::{DebounceRule, GroupRule, Rate};
 use super::{GroupKey, QUEUE_WAIT_DEFAULT, QUEUED_MAX_DEFAULT, QueueRule, TENANT_RUNS};
 use crate::expression::{Expression, Member, Scope};
 use crate::limit::document::Labels;
@@ -22,6 +22,8 @@ pub const LIMITS_MAX: u32 = 64;
 pub const MATCHING_MAX: usize = 8;
 
 const PATTERNS_MAX: usize = 64;
+/// How long newer starts may delay a run where its limit does not say, as a multiple of its quiet period.
+const DELAY_DEFAULT: u32 = 10;
 
 /// The names that the expressions of a limit may read.
 const ROOTS: [&str; 3] = ["input", "workflow", "labels"];
@@ -258,8 +260,16 @@ impl LimitDocument {
                 wait_max,
                 order: queue.order,
             },
+            debounce: self.debounce_rule(),
             is_paused,
         }
+    }
+
+    fn debounce_rule(&self) -> Option<DebounceRule> {
+        let quiet = self.quiet_sec.filter(|_| self.on_full == OnFull::Debounce)?;
+        let delay = self.max_delay_sec.unwrap_or(quiet.saturating_mul(DELAY_DEFAULT).min(DELAY_SECONDS_MAX));
+        let [quiet, delay_max] = [quiet, delay].map(|sec| Duration::from_secs(sec.into()));
+        Some(DebounceRule { quiet, delay_max })
     }
 }
 
@@ -373,11 +383,33 @@ mod tests {
                 json!({"max_runs": 1, "count": "all", "on_full": "queue", "queue": {"max": 3}}),
                 "queue.max_wait_sec",
             ),
+            (json!({"on_full": "debounce"}), "quiet_sec"),
+            (json!({"on_full": "debounce", "quiet_sec": 0}), "quiet_sec"),
+            (json!({"on_full": "debounce", "quiet_sec": 604_801}), "quiet_sec"),
+            (json!({"on_full": "debounce", "quiet_sec": 5, "max_delay_sec": 4}), "max_delay_sec"),
+            (json!({"on_full": "debounce", "quiet_sec": 5, "max_delay_sec": 604_801}), "max_delay_sec"),
+            (json!({"max_runs": 1, "quiet_sec": 5}), "quiet_sec"),
+            (json!({"max_runs": 1, "on_full": "queue", "max_delay_sec": 5}), "max_delay_sec"),
         ] {
             let refused = rule("limit", document.clone()).map(|rule| rule.name);
             assert_eq!(refused.map_err(|invalid| invalid.field), Err(field), "{document}");
         }
         assert_eq!(rule(TENANT_RUNS, json!({"max_runs": 1})).unwrap_err().field, "name");
+    }
+
+    #[test]
+    fn a_limit_that_debounces_needs_no_slots_and_bounds_the_delay_by_itself() {
+        let debounce = |document: Json| {
+            rule("limit", document.clone()).unwrap();
+            let document: LimitDocument = serde_json::from_value(document).unwrap();
+            let rule = document.group_rule(false);
+            rule.debounce.map(|debounce| (debounce.quiet.as_secs(), debounce.delay_max.as_secs()))
+        };
+        assert_eq!(debounce(json!({"on_full": "debounce", "quiet_sec": 5})), Some((5, 50)));
+        assert_eq!(debounce(json!({"on_full": "debounce", "quiet_sec": 100_000})), Some((100_000, 604_800)));
+        let given = json!({"on_full": "debounce", "quiet_sec": 5, "max_delay_sec": 5, "max_runs": 1});
+        assert_eq!(debounce(given), Some((5, 5)));
+        assert_eq!(debounce(json!({"max_runs": 1})), None);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::admission::Usage;
 use crate::limit::document::Pause;
-use crate::limit::group::Fullness;
+use crate::limit::group::{Fullness, Quiet};
 use crate::limit::place::Blocked;
 use crate::limit::rule::SlotClaim;
 use crate::limit::{GroupKey, TENANT_RUNS};
@@ -21,6 +21,8 @@ crate::named_enum! {
         Blocked = "blocked",
         /// It can never start, as the limit is now.
         Impossible = "impossible",
+        /// It starts by itself when no newer start has come for a while.
+        Debounced = "debounced",
     }
 }
 
@@ -62,6 +64,7 @@ impl Blocked {
             Fullness::Paused => LimitReason::Blocked,
             Fullness::Slots if self.runs_max == Some(0) => LimitReason::Impossible,
             Fullness::Slots | Fullness::Rate { .. } | Fullness::Others => LimitReason::Queued,
+            Fullness::Quiet(_) => LimitReason::Debounced,
         }
     }
 
@@ -69,7 +72,7 @@ impl Blocked {
     pub fn expected_wait(&self, position: u64, now: Timestamp) -> Option<Duration> {
         match self.fullness {
             Fullness::Rate { next_at } => (position == 1).then(|| next_at.since(now)),
-            Fullness::Paused => None,
+            Fullness::Paused | Fullness::Quiet(_) => None,
             Fullness::Slots | Fullness::Others => {
                 let ahead = u32::try_from(position).unwrap_or(u32::MAX);
                 let interval = self.slot_flow.expected_wait().filter(|_| self.runs_max != Some(0))?;
@@ -126,6 +129,7 @@ impl LimitWait<'_> {
             (_, WaitOutcome::Rejected | WaitOutcome::QueueFull) => "Rejected",
             (LimitReason::Blocked, WaitOutcome::Queued { .. }) => "Blocked",
             (LimitReason::Queued, WaitOutcome::Queued { .. }) => "Queued",
+            (LimitReason::Debounced, WaitOutcome::Queued { .. }) => "Debounced",
         }
     }
 
@@ -150,16 +154,29 @@ impl LimitWait<'_> {
                 }
             },
             Fullness::Others => format!("the free slots of {name} are promised to runs that wait already"),
+            Fullness::Quiet(Quiet { until, latest, starts }) => {
+                let starts = if *starts == 1 { "1 start".to_owned() } else { format!("{starts} starts") };
+                format!(
+                    "the run stands for {starts} in {name} and goes on at {until} unless a newer one comes, \
+                     at {latest} at the latest"
+                )
+            }
         }
     }
 
     fn full_queue(&self) -> String {
         match self.blocked.queued {
-            // No run waits: the start would have joined one.
-            0 => format!("the run of {} answers for as many idempotency keys as it may", self.name()),
+            _ if self.is_out_of_keys() => {
+                format!("the run of {} answers for as many idempotency keys as it may", self.name())
+            }
             1 => format!("1 run waits for {}, as many as may", self.name()),
             queued => format!("{queued} runs wait for {}, as many as may", self.name()),
         }
+    }
+
+    /// A run would answer for the start, and stands for as many keys as it may.
+    fn is_out_of_keys(&self) -> bool {
+        self.blocked.queued == 0 || matches!(self.blocked.fullness, Fullness::Quiet(_))
     }
 
     fn name(&self) -> String {
@@ -188,7 +205,7 @@ impl LimitWait<'_> {
         if self.outcome == WaitOutcome::QueueFull {
             let queue_max = queued.saturating_mul(2);
             let more = format!("Let more wait: `interlock limits set {limit} --queue-max {queue_max}`");
-            return (*queued > 0).then_some(more);
+            return (!self.is_out_of_keys()).then_some(more);
         }
         match fullness {
             Fullness::Paused => Some(format!("Resume it: `interlock limits resume {limit}`")),
@@ -202,7 +219,7 @@ impl LimitWait<'_> {
                     format!("{raise}, or let starts wait: `interlock limits set {limit} --on-full queue`")
                 })
             }
-            Fullness::Rate { .. } | Fullness::Others => None,
+            Fullness::Rate { .. } | Fullness::Others | Fullness::Quiet(_) => None,
         }
     }
 }
@@ -312,6 +329,23 @@ mod tests {
         for (blocked, outcome, expected) in table {
             assert_eq!(says(&blocked, outcome), expected);
         }
+    }
+
+    #[test]
+    fn a_debounced_run_says_until_when_it_waits_and_for_which_starts_it_stands() {
+        let at = |seconds: u64| Timestamp::from_millis(now().as_millis() + seconds * 1_000);
+        let quiet = |starts| Fullness::Quiet(Quiet { until: at(5), latest: at(60), starts });
+        let debounced = |starts| blocked("per-repo", "acme/api", quiet(starts), (0, 1));
+        assert_eq!(debounced(1).reason(), LimitReason::Debounced);
+        assert_eq!(
+            says(&debounced(3), WaitOutcome::Queued { position: None }),
+            "Debounced: the run stands for 3 starts in limit `per-repo` for `acme/api` and goes on at \
+             2023-11-14T22:13:25.000Z unless a newer one comes, at 2023-11-14T22:14:20.000Z at the latest."
+        );
+        assert_eq!(
+            says(&debounced(1), WaitOutcome::QueueFull),
+            "Rejected: the run of limit `per-repo` for `acme/api` answers for as many idempotency keys as it may."
+        );
     }
 
     #[test]

@@ -51,7 +51,11 @@ impl Checker {
             StartOutcome::Queued { run, .. } if rows == 0 => self.repeated(asked, *run),
             StartOutcome::Queued { run, .. } => {
                 self.created_under_lock(asked, None);
-                self.queued(asked, *run, by_key);
+                if *run == asked.request.run {
+                    self.queued(asked, *run, by_key);
+                } else {
+                    self.taken_in(asked, *run, by_key);
+                }
             }
             StartOutcome::Joined { run, .. } => self.joined(asked, *run, by_key),
             StartOutcome::AtCapacity { .. } => self.refused(asked, by_key),
@@ -172,6 +176,22 @@ impl Checker {
         self.key_taken(asked, run);
         self.created(asked, run, by_key);
         self.tenants.entry(asked.request.tenant.clone()).or_default().queued.insert(run);
+    }
+
+    /// A run that waits for newer starts takes the start in.
+    fn taken_in(&mut self, asked: &Admit, run: RunId, by_key: ByKey) {
+        self.counts.taken_in += 1;
+        self.key_taken(asked, run);
+        let request = &asked.request;
+        let tenant = self.tenants.entry(request.tenant.clone()).or_default();
+        let waits = tenant.queued.contains(&run);
+        let input = self.tables.limits(request.tenant.as_str()).debounced.input_of(run).cloned();
+        self.require(waits && by_key == ByKey::Fresh, Invariant::QuietIsKept, || {
+            format!("a replay, or a start of a run that does not wait, was taken in by run {run}")
+        });
+        self.require(input.as_ref() == Some(&request.input), Invariant::QuietIsKept, || {
+            format!("run {run} has the input {input:?}, and its newest start has {}", request.input)
+        });
     }
 
     /// A run that exists answers the start.

@@ -6,11 +6,12 @@ use super::{Checker, Tenant};
 use crate::{Failure, Invariant, Summary};
 
 /// Indexes of what is open. With every run ended, nothing is.
-pub(crate) const OPEN: [Table; 20] = [
+pub(crate) const OPEN: [Table; 21] = [
     Table::Active,
     Table::LimitSlots,
     Table::RunSlots,
     Table::RunQueue,
+    Table::Debounced,
     Table::LimitTimers,
     Table::Ready,
     Table::Inbox,

@@ -143,6 +143,7 @@ not_judged! {
     ListApprovals, ListBudgetEvents, ListBudgetGroups, ListBudgets, ListDeadLetters, ListExpiredLeases, ListJobs,
     ListLimits, ListLockHistory, ListLocks, ListQueuedRuns, ListRuns, ListSlots, ListTenants, ListWorkers,
     ListWorkflows, ReadBudget, ReadDeadLetter, ReadDocument, ReadEffectiveLimits, ReadFigures, ReadJob,
-    ReadLimitUsage, ReadLimits, ReadLock, ReadQueuedRun, ReadRegistry, ReadRun, ReadRunOwnership, ReadSnapshot,
+    ReadDebouncedRun, ReadLimitUsage, ReadLimits, ReadLock, ReadQueuedRun, ReadRegistry, ReadRun, ReadRunOwnership,
+    ReadSnapshot,
     ReadTimeline, ReadUsage, ReadWorker, ReadWorkflow, ReadWorkflowVersion,
 }

@@ -13,6 +13,7 @@ use interlock_model::{Clock as _, Timestamp};
 use serde::de::DeserializeOwned;
 
 use super::Checker;
+use super::debounce::{DebounceBatch, DebouncedRuns};
 use super::rows::Write;
 use super::shares::Shares;
 use crate::Invariant;
@@ -26,18 +27,19 @@ const STARTS_REMEMBERED: usize = 50;
 /// What the rows of a tenant say of its limits. Groups are named as in the keys: `limit/group`.
 #[derive(Default)]
 pub(super) struct LimitRows {
-    limits: BTreeMap<String, StoredLimit>,
+    pub(super) limits: BTreeMap<String, StoredLimit>,
+    pub(super) debounced: DebouncedRuns,
     slots: BTreeMap<String, BTreeSet<String>>,
     /// By group: the rest of the key, which sorts, and the run.
     queues: BTreeMap<String, BTreeMap<String, String>>,
     groups: BTreeMap<String, Group>,
     runs: BTreeMap<String, RunSlots>,
-    timers: BTreeSet<String>,
+    pub(super) timers: BTreeSet<String>,
     tenant: Tenant,
     /// Runs that hold a slot of the tenant.
     active: BTreeSet<String>,
     /// Live runs that wait, by their heads.
-    queued: BTreeSet<String>,
+    pub(super) queued: BTreeSet<String>,
     /// Runs with something to take into account, or that an instance holds.
     awaited: BTreeSet<(Table, String)>,
     /// When runs of a group got their slots, under the present rate.
@@ -59,6 +61,7 @@ struct Batch {
     left: Vec<(String, String, String)>,
     /// Places that were taken now.
     entered: BTreeSet<(String, String)>,
+    debounce: DebounceBatch,
 }
 
 fn read<T: DeserializeOwned>(value: &str) -> Option<T> {
@@ -72,7 +75,7 @@ fn split_group(key: &str) -> Option<(String, String)> {
     Some((format!("{limit}/{group}"), parts.next().unwrap_or_default().to_owned()))
 }
 
-fn run_of(key: &str) -> String {
+pub(super) fn run_of(key: &str) -> String {
     key.rsplit('/').next().unwrap_or(key).to_owned()
 }
 
@@ -223,7 +226,10 @@ impl Checker {
         let mut rows = std::mem::take(self.tables.limits(tenant));
         let of_tenant = |key: &str| key.split('/').next() == Some(tenant);
         let writes: Vec<&Write> = writes.iter().filter(|(_, key, _)| of_tenant(key)).collect();
-        writes.iter().for_each(|write| rows.take(&mut batch, write));
+        for write in &writes {
+            rows.debounced.take(&mut batch.debounce, write);
+            rows.take(&mut batch, write);
+        }
         let unfair = rows.shares.judge(&writes, &rows.limits, (&batch.started, self.clock.now()));
         let system = self.system;
         let cap = rows.tenant.limits.under(system).runs_max as usize;
@@ -232,11 +238,13 @@ impl Checker {
             .or_else(|| rows.judge_rates(&batch, self.clock.now()))
             .or_else(|| rows.judge_counts())
             .or_else(|| rows.judge_runs())
+            .or_else(|| rows.judge_debounce(&batch.debounce, self.clock.now()))
             .or_else(|| rows.judge_order(&batch))
             .or_else(|| rows.judge_waits(cap))
             .or(unfair);
         self.counts.runs_granted +=
             batch.left.iter().filter(|(_, _, run)| batch.started.contains(run)).count() as u64;
+        self.counts.quiet_periods_ended += batch.debounce.ended(&rows.debounced);
         *self.tables.limits(tenant) = rows;
         if let Some((invariant, what)) = verdict {
             self.violate(invariant, format!("tenant {tenant}: {what}"));
@@ -349,6 +357,7 @@ impl LimitRows {
         for run in &self.queued {
             let count = places.get(run).copied().unwrap_or_default();
             let is_settled = self.active.contains(run)
+                || self.debounced.waits(run)
                 || [Table::Ready, Table::RunLeases]
                     .iter()
                     .any(|table| self.awaited.contains(&(*table, run.clone())));

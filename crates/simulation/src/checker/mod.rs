@@ -6,6 +6,7 @@ mod admission;
 mod approvals;
 mod budgets;
 mod children;
+mod debounce;
 mod deliveries;
 mod end;
 mod jobs;

@@ -1,8 +1,9 @@
--- needs: status, inbox, groups, fair, places
+-- needs: status, inbox, append, groups, fair, places, debounce
 -- Grants: free slots go to the runs that wait for them, in the step that frees them. A grant takes all slots of a run.
 --
 -- `wf:limit:timers` has what is granted at a time: `<time>/<limit>/<group>`, or all groups of a limit,
--- `<time>/<limit>/*`, or those behind one, `<time>/<limit>/*/<group>`. No escaped group begins with a star.
+-- `<time>/<limit>/*`, or those behind one, `<time>/<limit>/*/<group>`. `<time>/<limit>/+<run>` ends the quiet period of a
+-- run. No escaped group begins with a star or a plus.
 local grant_steps, granted = 0, 0
 
 -- Puts a run into the queue of the group that keeps it from starting.
@@ -80,7 +81,7 @@ local function acquire_slots(run, claims, is_child)
   acquire_limit_slots(run, claims)
 end
 
--- The narrowest of its other groups that keeps the first run of a queue from starting, why, and until when.
+-- The narrowest of its other groups that keeps a run from starting which goes before all of its own queue, and until when.
 local function blocker_of(claims, own, arrival, is_child)
   for index = 1, is_child and #claims or #claims + 1 do
     local claim = claims[index] or tenant_runs
@@ -108,6 +109,16 @@ local function grant(run, claims, own, is_child)
   redis.call('HSET', key('wf:run', run), 'slots_since', integer(now))
   post(run, '{"granted":{"at":' .. integer(now) .. '}}')
   granted = granted + 1
+end
+
+-- Starts a run, or has it wait in the queue that blocks it. `own`: the group that it would not wait for.
+local function grant_or_queue(run, place, claims, own, is_child)
+  local other, next_at = blocker_of(claims, own, place.arrival, is_child)
+  if other then
+    wait_for(run, place, other, next_at)
+  else
+    grant(run, claims, own, is_child)
+  end
 end
 
 -- Takes the first run out of its queue. Nothing if it does not wait there: such an entry is removed.
@@ -149,12 +160,7 @@ local function grant_next(claim)
   grant_steps = grant_steps + 1
   local run, place, claims, is_child = take_first(group)
   if run then
-    local other, other_next_at = blocker_of(claims, claim, place.arrival, is_child)
-    if other then
-      wait_for(run, place, other, other_next_at)
-    else
-      grant(run, claims, claim, is_child)
-    end
+    grant_or_queue(run, place, claims, claim, is_child)
   end
   return true
 end
@@ -166,13 +172,54 @@ local function grant_slots(claims)
   end
 end
 
+-- A run waits for newer starts no more: it starts, or has its place in the queue of the group that blocks it now.
+local function end_debounce(run, debounced)
+  grant_steps = grant_steps + 1
+  leave_debounce(run, debounced)
+  append_events(run, { string.format(formats.quiet_event, now, debounced.starts) })
+  grant_or_queue(run, debounced, claims_in(redis.call('HGET', key('wf:run', run), 'claims')), nil)
+end
+
+-- The quiet period of a run ends, if it does not wait longer by now.
+local function quiet_due(run)
+  local debounced = read_debounced(redis.call('HGET', key('wf:run', run), 'debounced'))
+  if not debounced then
+    return
+  end
+  if debounced.ends_at <= now and grant_steps < limits.grant_steps_max then
+    end_debounce(run, debounced)
+  else
+    redis.call('ZADD', key('wf:limit:timers'), integer(debounced.ends_at), quiet_timer(debounced, run))
+  end
+end
+
+-- A limit that debounces no more has no run wait.
+local function end_debounces(limit)
+  if read_limit_rule(limit).quiet then
+    return
+  end
+  local listed = key('wf:limit:debounced', limit)
+  for _, member in ipairs(redis.call('ZRANGE', listed, '-', '+', 'BYLEX', 'LIMIT', 0, limits.grant_steps_max + 1)) do
+    if grant_steps >= limits.grant_steps_max then
+      set_limit_timer(now, limit, '*')
+      return
+    end
+    redis.call('ZREM', listed, member)
+    local run = string.match(member, '[^/]+$')
+    local debounced = read_debounced(redis.call('HGET', key('wf:run', run), 'debounced'))
+    if debounced then
+      end_debounce(run, debounced)
+    end
+  end
+end
+
 -- The same for all groups of a limit, or for those behind one.
 local function grant_all(limit, after)
   local queues, from = key('wf:limit:queues', limit), after and '(' .. after .. '/' or '-'
   while true do
     local member = redis.call('ZRANGE', queues, from, '+', 'BYLEX', 'LIMIT', 0, 1)[1]
     if not member then
-      return
+      return end_debounces(limit)
     end
     if grant_steps == limits.grant_steps_max then
       set_limit_timer(now, limit, after and '*/' .. after or '*')
@@ -191,7 +238,9 @@ local function fire_limit_timer(member)
   if not limit then
     return
   end
-  if string.sub(what, 1, 1) ~= '*' then
+  if string.sub(what, 1, 1) == '+' then
+    quiet_due(string.sub(what, 2))
+  elseif string.sub(what, 1, 1) ~= '*' then
     grant_slots({ limit .. ':' .. what })
   elseif what == '*' then
     grant_all(limit)

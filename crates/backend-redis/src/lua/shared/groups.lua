@@ -14,7 +14,7 @@ end
 local function read_limit_rule(limit)
   if not limit_rules[limit] then
     local found = read_fields(key('wf:limit', limit), 'runs_max', 'interval', 'ahead', 'on_full', 'queued_max', 'wait_max',
-      'order', 'paused', 'weights')
+      'order', 'quiet', 'delay_max', 'paused', 'weights')
     limit_rules[limit] = {
       runs_max = tonumber(found.runs_max),
       interval = tonumber(found.interval),
@@ -23,6 +23,8 @@ local function read_limit_rule(limit)
       queued_max = tonumber(found.queued_max or limits.queued_default),
       wait_max = tonumber(found.wait_max or limits.queue_wait_default),
       order = found.order or 'fifo',
+      quiet = tonumber(found.quiet),
+      delay_max = tonumber(found.delay_max),
       is_paused = found.paused ~= nil,
       weights = found.weights,
     }

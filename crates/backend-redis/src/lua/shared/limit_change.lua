@@ -1,7 +1,7 @@
 -- needs: remembered, groups, grants
 -- Changes of named limits: each has a number of the tenant's, and grants what it lets start.
-local rule_names = { 'runs_max', 'interval', 'ahead', 'on_full', 'queued_max', 'wait_max', 'order',
-  'weights' }
+local rule_names = { 'runs_max', 'interval', 'ahead', 'on_full', 'queued_max', 'wait_max', 'order', 'quiet',
+  'delay_max', 'weights' }
 
 local function limits_revision()
   return tonumber(redis.call('HGET', key('wf:tenant'), 'limits_revision') or '0')

@@ -1,4 +1,4 @@
--- needs: claims, groups, fair, places, grants, slots, inspection
+-- needs: claims, groups, fair, places, debounce, grants, slots, inspection
 -- What must be true of named limits: their slots, and their queues. What a group counts is the size of its lists.
 
 -- The group behind one: first that of the tenant, then those of the limits, by name.
@@ -116,8 +116,8 @@ rules.run_without_limit_slot = { {
 rules.queued_run_in_no_queue = { {
   over = over_ordered('wf:runs'),
   finds = function(run)
-    local found = look('HMGET', key('wf:run', run), 'status', 'waiting', 'lease')
-    if not found or found[1] ~= 'queued' or found[3] or is_scored('wf:ready', run) ~= false
+    local found = look('HMGET', key('wf:run', run), 'status', 'waiting', 'lease', 'debounced')
+    if not found or found[1] ~= 'queued' or found[3] or found[4] or is_scored('wf:ready', run) ~= false
       or look('SISMEMBER', key('wf:runs:active'), run) ~= 0 then
       return nil
     end
@@ -165,6 +165,73 @@ rules.limit_queue_entry_without_run = { {
       end
     end
     write_groups()
+  end,
+} }
+
+-- A run that waits for newer starts is listed, and has a timer.
+rules.debounced_run_without_timer = { {
+  over = over_ordered('wf:runs'),
+  finds = function(run)
+    local found = look('HMGET', key('wf:run', run), 'debounced', 'workflow')
+    local debounced = found and read_debounced(found[1])
+    if not debounced then
+      return nil
+    end
+    local is_indexed = look('ZSCORE', debounced_key(debounced), debounced_member(debounced, found[2] or '', run))
+      and look('ZSCORE', key('wf:limit:timers'), quiet_timer(debounced, run))
+    return not is_indexed and 'the run waits for newer starts, and no timer ends that'
+  end,
+  repairs = function(run)
+    local found = read_fields(key('wf:run', run), 'debounced', 'workflow')
+    index_debounced(run, found.workflow, read_debounced(found.debounced))
+  end,
+} }
+
+-- The runs that limits list as waiting for newer starts, and where each of them stands: the limit, and the member.
+local function over_debounced(after, limit)
+  local name, offset = string.match(after, '^(%S*) ?(%d*)$')
+  local names = look('ZRANGE', key('wf:limits'), name == '' and '-' or '[' .. name, '+', 'BYLEX') or {}
+  local subjects, places = {}, {}
+  offset = tonumber(offset) or 0
+  for _, listed in ipairs(names) do
+    local members = look('ZRANGE', key('wf:limit:debounced', listed), offset, offset + limit - #subjects - 1) or {}
+    for _, member in ipairs(members) do
+      subjects[#subjects + 1] = string.match(member, '[^/]+$')
+      places[#subjects] = listed .. ' ' .. member
+    end
+    if #subjects == limit then
+      return subjects, listed .. ' ' .. integer(offset + #members), places
+    end
+    offset = 0
+  end
+  return subjects, nil, places
+end
+
+-- Whether a run waits for newer starts at this place.
+local function is_own_debounce(run, at)
+  local limit, member = split_place(at)
+  local found = look('HMGET', key('wf:run', run), 'debounced', 'workflow')
+  local debounced = found and read_debounced(found[1])
+  return found == nil or debounced and limit_of(debounced.claim) == limit
+    and debounced_member(debounced, found[2] or '', run) == member
+end
+
+rules.debounce_entry_without_run = { {
+  over = over_debounced,
+  finds = function(run, at)
+    for _, place in ipairs((at or '') ~= '' and { at } or places_of(over_debounced, run)) do
+      if not is_own_debounce(run, place) then
+        return 'a run is listed as waiting for newer starts, and does not'
+      end
+    end
+  end,
+  repairs = function(run)
+    for _, place in ipairs(places_of(over_debounced, run)) do
+      if not is_own_debounce(run, place) then
+        local limit, member = split_place(place)
+        redis.call('ZREM', key('wf:limit:debounced', limit), member)
+      end
+    end
   end,
 } }
 

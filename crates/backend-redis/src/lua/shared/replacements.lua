@@ -6,7 +6,7 @@
 local function find_victim(met)
   local at
   for _, group in ipairs(met) do
-    if would_replace(group) and fullness_for_newcomer(group, group.live) then
+    if group.rule.quiet or would_replace(group) and fullness_for_newcomer(group, group.live) then
       at = group
       break
     end

@@ -1,4 +1,4 @@
--- needs: claims, slot_flow, groups, fair, places, grants
+-- needs: claims, slot_flow, groups, fair, places, debounce, grants
 -- Releases the slots of a run, or takes it out of its queue, and grants what is free. A second time does nothing.
 
 -- What has come free goes to those that wait. Returns how many runs got their slots.
@@ -30,6 +30,10 @@ local function release_slots(run, claims, waiting)
   end
   if claims then
     settle_run(run)
+  end
+  local debounced = claims and read_debounced(redis.call('HGET', key('wf:run', run), 'debounced'))
+  if debounced then
+    leave_debounce(run, debounced)
   end
   for _, claim in ipairs(claims_in(claims)) do
     local group = load_group(claim)

@@ -73,6 +73,8 @@ pub struct Fixture {
     pub parent: RunId,
     pub child: RunId,
     pub wanted: RunId,
+    /// A run that waits for newer starts, in the group `calm` of the limit `quiet`.
+    pub debounced: RunId,
     /// A budget with an open permit, in one window.
     pub budget: BudgetName,
     pub permit: Permit,
@@ -143,6 +145,7 @@ impl Fixture {
             .expect("the store is up");
         let (parent, [child, wanted]) = nest(&scene).await;
         let (limited, alone, waiting) = limit(&scene).await;
+        let debounced = debounce(&scene).await;
         granted(&scene.store, &asked_by("ann")).await;
         queued_request(&scene.store, &asked_by("bob")).await;
         let spending = Spending::of(subject, spending::document("20", Period::Total)).await;
@@ -169,6 +172,7 @@ impl Fixture {
             parent,
             child,
             wanted,
+            debounced,
             budget: spending.name(),
             permit,
             missing: RunId::new(Timestamp::from_millis(1_794_700_000_000), [9; 10]),
@@ -181,7 +185,7 @@ impl Fixture {
         let jobs = [&self.queued, &self.leased, &self.asking, &self.ended, &self.kept, &self.orphan];
         let [first, second] = self.waiting;
         let limited = [self.limited, self.alone, first, second, self.parent, self.child, self.wanted];
-        let runs = [self.delayed, self.posted, self.held, self.missing];
+        let runs = [self.delayed, self.posted, self.held, self.debounced, self.missing];
         let of_jobs = jobs.iter().flat_map(|job| [job.to_string(), job.run.to_string()]);
         let keys = [&self.key, &self.reserved].map(|key| format!("{}/{key}", self.workflow));
         let (lock, tenant) = (self.lock.resource().to_string(), self.tenant.to_string());
@@ -276,6 +280,15 @@ async fn limit(scene: &Scene) -> (RunId, RunId, [RunId; 2]) {
     }
     let waiting = async || queued(&scene.arrive_at(version, repo("api")).await).0;
     (live[0], live[1], [waiting().await, waiting().await])
+}
+
+/// A run of a limit that debounces.
+async fn debounce(scene: &Scene) -> RunId {
+    let quiet = json!({"key": "input.repo", "on_full": "debounce", "quiet_sec": LEASE.as_secs()});
+    scene.save_limit("quiet", quiet).await;
+    let save = SaveWorkflow { tenant: acme(), id: deploy(), document: work("limited") };
+    let version = scene.store.call(save).await.expect("the store is up");
+    queued(&scene.arrive_at(version, repo("calm")).await).0
 }
 
 /// A job whose result waits for its next delivery.

@@ -122,6 +122,8 @@ impl<F: Fn(Arc<dyn Clock>) -> Arc<dyn LocalRows> + Send + Sync> Plant for OnManu
             | Invariant::FairQueueDrift
             | Invariant::QueuedRunInNoQueue
             | Invariant::LimitQueueEntryWithoutRun
+            | Invariant::DebouncedRunWithoutTimer
+            | Invariant::DebounceEntryWithoutRun
             | Invariant::StartableRunWaits => of_limits(&soil, fault, fixture).await,
             Invariant::LeaseWithoutJob
             | Invariant::LeaseNotIndexed
@@ -215,6 +217,15 @@ async fn of_limits(soil: &Soil, fault: Invariant, fixture: &Fixture) -> String {
             soil.copy(Table::RunQueue, (&last, &missing), &[]).await;
             soil.edit(Table::RunQueue, &missing, |entry| entry["run"] = json!(missing)).await;
             soil.count_group("queued", 1).await;
+            missing
+        }
+        Invariant::DebouncedRunWithoutTimer => {
+            let debounced = fixture.debounced.to_string();
+            soil.remove(Table::LimitTimers, &format!("+{debounced}")).await;
+            debounced
+        }
+        Invariant::DebounceEntryWithoutRun => {
+            soil.copy(Table::Debounced, (&fixture.debounced.to_string(), &missing), &[]).await;
             missing
         }
         Invariant::StartableRunWaits => {

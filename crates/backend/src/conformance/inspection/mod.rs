@@ -53,6 +53,8 @@ pub trait Plant: Subject {
     /// | `fair_queue_drift` | a fair group `ghost` of the group `api` says that it has waiting runs; subject: `one/api` |
     /// | `queued_run_in_no_queue` | the entry of the last of `waiting` is deleted, and not counted |
     /// | `limit_queue_entry_without_run` | an entry for `missing` behind the others, which the count includes |
+    /// | `debounced_run_without_timer` | the timer of `debounced` is deleted |
+    /// | `debounce_entry_without_run` | an entry for `missing` beside that of `debounced` |
     /// | `startable_run_waits` | the limit of `one` is raised, and nothing granted; subject: the first of `waiting` |
     /// | `child_without_step` | the row by which the step waits for `child` is deleted |
     /// | `step_without_child` | the start of `wanted` is deleted; subject: `<run>/<child>` |
@@ -204,6 +206,8 @@ faults! {
     a_fair_queue_that_lists_other_groups_is_listed_again: FairQueueDrift,
     a_queued_run_in_no_queue_is_queued_again: QueuedRunInNoQueue,
     an_entry_of_a_run_that_does_not_wait_is_removed: LimitQueueEntryWithoutRun,
+    a_debounced_run_without_a_timer_gets_one: DebouncedRunWithoutTimer,
+    an_entry_of_a_run_that_is_not_debounced_is_removed: DebounceEntryWithoutRun,
     a_run_that_could_start_is_started: StartableRunWaits,
     a_child_that_no_step_waits_for_is_waited_for_again: ChildWithoutStep,
     a_step_that_waits_for_a_missing_child_gets_a_loss: StepWithoutChild,

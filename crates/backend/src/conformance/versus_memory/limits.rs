@@ -14,8 +14,8 @@ use super::super::scene::name;
 use super::{Walk, sampled};
 use crate::limits::{LimitBook, LimitChange};
 use crate::verbs::{
-    DeleteLimit, ListLimits, ListQueuedRuns, ListSlots, MoveQueuedRun, PauseLimit, ReadLimitUsage,
-    ReadQueuedRun, SaveLimit,
+    DeleteLimit, ListLimits, ListQueuedRuns, ListSlots, MoveQueuedRun, PauseLimit, ReadDebouncedRun,
+    ReadLimitUsage, ReadQueuedRun, SaveLimit,
 };
 
 /// Narrow, wide and built in.
@@ -82,9 +82,22 @@ sampled!(ReadLimitUsage, 2, |walk| {
     Some(ReadLimitUsage { tenant, name, group })
 });
 
-sampled!(ListQueuedRuns, 2, |walk| {
+sampled!(
+    ListQueuedRuns,
+    2,
+    |walk| {
+        let (tenant, name, group) = (walk.tenant(), walk.limit_name(), walk.group());
+        let page = walk.page(&format!("queue of {tenant}/{name}/{group}"));
+        Some(ListQueuedRuns { tenant, name, group, page })
+    },
+    |asked, answer, known| {
+        known.learn_page(format!("queue of {}/{}/{}", asked.tenant, asked.name, asked.group), answer);
+    }
+);
+
+sampled!(ReadDebouncedRun, 2, |walk| {
     let (tenant, name, group) = (walk.tenant(), walk.limit_name(), walk.group());
-    Some(ListQueuedRuns { tenant, name, group, limit: walk.random.random_range(1..10) })
+    Some(ReadDebouncedRun { tenant, name, group, workflow: walk.workflow() })
 });
 
 sampled!(ListSlots, 2, |walk| {
@@ -139,12 +152,17 @@ impl Walk {
     }
 
     fn limit_document(&mut self) -> LimitDocument {
-        let on_full = ["reject", "queue", "queue", "join", "replace_queued", "replace_running"];
+        let on_full =
+            ["reject", "queue", "queue", "join", "replace_queued", "replace_running", "debounce", "debounce"];
         let on_full = on_full.choose(&mut self.random).expect("there are some");
         let mut document = json!({"max_runs": self.random.random_range(1..4), "on_full": on_full});
         if self.flip(0.3) {
             let starts = self.random.random_range(1..4);
             document["rate"] = json!({"starts": starts, "period_sec": 2, "burst": 1});
+        }
+        if *on_full == "debounce" {
+            document["quiet_sec"] = json!(self.random.random_range(1..4));
+            document["max_delay_sec"] = json!(self.random.random_range(4..8));
         }
         if !matches!(*on_full, "reject" | "join") {
             let order =

@@ -88,6 +88,9 @@ pub(super) fn queued_in_no_queue(look: &Inspection<'_>, run: RunId) -> Checked {
         Known::Absent => RunSlots::default(),
         Known::Unreadable => return Ok(None),
     };
+    if slots.debounced.is_some() {
+        return Ok(None);
+    }
     if let Some(waiting) = &slots.waiting
         && look.has(Table::RunQueue, &rows::queued_run(look.tenant, waiting, run))?
     {
@@ -144,6 +147,40 @@ pub(super) fn entry_without_run(look: &Inspection<'_>, run: RunId) -> Checked {
     })
 }
 
+/// A run that waits for newer starts is listed, and has a timer.
+pub(super) fn debounced_without_timer(look: &Inspection<'_>, run: RunId) -> Checked {
+    let slots: Known<RunSlots> = look.read(Table::RunSlots, &rows::run(look.tenant, run))?;
+    let Known::Is(RunSlots { debounced: Some(debounced), .. }) = slots else { return Ok(None) };
+    let entry = rows::debounced_run(look.tenant, &debounced, run);
+    let timer = rows::quiet_timer(look.tenant, &debounced, run);
+    if look.has(Table::Debounced, &entry)? && look.has(Table::LimitTimers, &timer)? {
+        return Ok(None);
+    }
+    look.fault("the run waits for newer starts, and no timer ends that", |draft| {
+        draft.mark(Table::Debounced, entry);
+        draft.mark(Table::LimitTimers, timer);
+    })
+}
+
+/// Whether a run that is listed waits for newer starts here.
+pub(super) fn debounce_entry_without_run(look: &Inspection<'_>, run: RunId) -> Checked {
+    let own = match look.read::<RunSlots>(Table::RunSlots, &rows::run(look.tenant, run))? {
+        Known::Is(RunSlots { debounced: Some(debounced), .. }) => {
+            Some(rows::debounced_run(look.tenant, &debounced, run))
+        }
+        Known::Is(_) | Known::Absent => None,
+        Known::Unreadable => return Ok(None),
+    };
+    let mut entries = look.keys_of(Table::Debounced, &run.to_string())?;
+    entries.retain(|key| Some(key) != own.as_ref());
+    if entries.is_empty() {
+        return Ok(None);
+    }
+    look.fault("a run is listed as waiting for newer starts, and does not", |draft| {
+        draft.delete_all(Table::Debounced, entries);
+    })
+}
+
 /// The first run of a queue starts when its group has room, at once or by a timer.
 pub(super) fn startable_waits(look: &Inspection<'_>, run: RunId) -> Checked {
     let slots: Known<RunSlots> = look.read(Table::RunSlots, &rows::run(look.tenant, run))?;
@@ -165,7 +202,7 @@ pub(super) fn startable_waits(look: &Inspection<'_>, run: RunId) -> Checked {
                 claim.limit
             )
         }
-        Some(Fullness::Slots | Fullness::Paused | Fullness::Others) => return Ok(None),
+        Some(Fullness::Slots | Fullness::Paused | Fullness::Others | Fullness::Quiet(_)) => return Ok(None),
     };
     look.fault(detail, |draft| draft.grant_at(draft.now, &claim))
 }
@@ -177,7 +214,7 @@ fn is_to_be_granted(look: &Inspection<'_>, claim: &SlotClaim) -> Result<bool, St
         is_set |= match rows::LimitTimer::read(&row.key) {
             Some(rows::LimitTimer::Group(group)) => group == *claim,
             Some(rows::LimitTimer::All { limit, .. }) => limit == claim.limit,
-            None => false,
+            Some(rows::LimitTimer::Quiet(_)) | None => false,
         };
     })?;
     Ok(is_set)

@@ -57,6 +57,8 @@ fn rule(invariant: Invariant) -> Option<Rule> {
         I::FairQueueDrift => Rule::Text(&[Table::LimitGroups], fair::drift),
         I::QueuedRunInNoQueue => Rule::Run(&[Table::Heads], limits::queued_in_no_queue),
         I::LimitQueueEntryWithoutRun => Rule::Run(&[Table::RunQueue], limits::entry_without_run),
+        I::DebouncedRunWithoutTimer => Rule::Run(&[Table::RunSlots], limits::debounced_without_timer),
+        I::DebounceEntryWithoutRun => Rule::Run(&[Table::Debounced], limits::debounce_entry_without_run),
         I::StartableRunWaits => Rule::Run(&[Table::RunQueue], limits::startable_waits),
         I::ChildWithoutStep => Rule::Run(&[Table::RunSlots], children::without_step),
         I::StepWithoutChild => Rule::Text(&[Table::Steps], children::missing),

@@ -152,6 +152,6 @@ fn queued(
     let entry: QueueEntry = parse(Table::RunQueue, &row.key, &row.value)?;
     let SlotClaim { limit, group } = claim.clone();
     let waiting = Waiting { limit, group, score, place: entry.place, fair };
-    let run = QueuedRun { run: entry.run, waiting, position: None };
+    let run = QueuedRun { run: entry.run, waiting, position: None, quiet: None };
     Ok((entry, run))
 }

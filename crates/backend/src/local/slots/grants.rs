@@ -42,7 +42,9 @@ impl Draft<'_> {
                 self.grant_at(next_at, claim);
                 return Ok(false);
             }
-            Some(Fullness::Slots | Fullness::Paused | Fullness::Others) => return Ok(false),
+            Some(Fullness::Slots | Fullness::Paused | Fullness::Others | Fullness::Quiet(_)) => {
+                return Ok(false);
+            }
         }
         if self.grant_steps == GRANT_STEPS_MAX {
             self.grant_at(self.now, claim);
@@ -50,25 +52,34 @@ impl Draft<'_> {
         }
         self.grant_steps += 1;
         let Some(entry) = self.first_waiting(claim)? else { return Ok(false) };
-        let slots = self.run_slots(entry.run)?.unwrap_or_default();
         self.leave_queue(entry.run)?;
-        match self.blocker(&entry, &slots, claim)? {
-            None => self.grant(&entry, &slots, claim)?,
-            Some((other, fullness)) => self.enter_queue(entry, (&other, fullness))?,
-        }
+        self.grant_or_queue(entry, Some(claim))?;
         Ok(true)
     }
 
-    /// The narrowest of the other groups that keeps the first run of a queue from starting.
+    /// Starts a run, or has it wait in the queue that blocks it. `own`: the group that it would not wait for.
+    pub(super) fn grant_or_queue(
+        &mut self,
+        entry: QueueEntry,
+        own: Option<&SlotClaim>,
+    ) -> Result<(), StoreError> {
+        let slots = self.run_slots(entry.run)?.unwrap_or_default();
+        match self.blocker(&entry, &slots, own)? {
+            None => self.grant(&entry, &slots, own),
+            Some((other, fullness)) => self.enter_queue(entry, (&other, fullness)),
+        }
+    }
+
+    /// The narrowest of the other groups that keeps a run from starting which goes before all of its own queue.
     fn blocker(
         &mut self,
         entry: &QueueEntry,
         slots: &RunSlots,
-        own: &SlotClaim,
+        own: Option<&SlotClaim>,
     ) -> Result<Option<Blocker>, StoreError> {
         // A child runs in the slot of its root.
         let tenant_runs = slots.parent.is_none().then(SlotClaim::tenant_runs);
-        for claim in slots.claims.iter().chain(&tenant_runs).filter(|claim| *claim != own) {
+        for claim in slots.claims.iter().chain(&tenant_runs).filter(|claim| Some(*claim) != own) {
             let RuledGroup { rule, group, .. } = self.group(claim)?;
             if let Some(fullness) = group.fullness(&rule, self.now) {
                 return Ok(Some((claim.clone(), fullness)));
@@ -83,10 +94,15 @@ impl Draft<'_> {
         Ok(None)
     }
 
-    fn grant(&mut self, entry: &QueueEntry, slots: &RunSlots, own: &SlotClaim) -> Result<(), StoreError> {
+    fn grant(
+        &mut self,
+        entry: &QueueEntry,
+        slots: &RunSlots,
+        own: Option<&SlotClaim>,
+    ) -> Result<(), StoreError> {
         match slots.parent {
-            None => self.acquire_slots(entry.run, &entry.workflow, &slots.claims, Some(own))?,
-            Some(_) => self.acquire_limit_slots(entry.run, &entry.workflow, &slots.claims, Some(own))?,
+            None => self.acquire_slots(entry.run, &entry.workflow, &slots.claims, own)?,
+            Some(_) => self.acquire_limit_slots(entry.run, &entry.workflow, &slots.claims, own)?,
         }
         self.post(entry.run, &[InboxEvent::Granted { at: self.now }])?;
         self.granted += 1;
@@ -116,7 +132,10 @@ impl Draft<'_> {
         loop {
             let from = last.as_deref().map_or_else(|| all.clone(), behind);
             let rows = self.view.scan(Table::RunQueue, &from, &end_of(&all), Pick::First(1))?;
-            let Some(claim) = rows.first().and_then(|row| rows::claim_of_group(&row.key)) else { break };
+            let Some(claim) = rows.first().and_then(|row| rows::claim_of_group(&row.key)) else {
+                self.end_debounces(limit)?;
+                break;
+            };
             if self.grant_steps == GRANT_STEPS_MAX {
                 self.mark(Table::LimitTimers, rows::limit_sweep(self.id, self.now, limit, last.as_deref()));
                 break;

@@ -1,5 +1,6 @@
 //! Slots: acquired by an admission, released by the commit that ends the run, which grants them to runs that wait.
 
+mod debounce;
 mod fair;
 mod fair_queue;
 mod grants;
@@ -27,7 +28,7 @@ use crate::tenants::LimitScope;
 
 pub(super) use groups::LoadedGroups;
 pub(super) use overlay::Overlay;
-pub(super) use queue::{QueueEntry, queue_end, queued_run, queued_runs};
+pub(super) use queue::{QueueEntry, debounced_run, queue_end, queued_run, queued_runs};
 
 /// A tenant with the limits that apply to it, read in the same step that uses them.
 pub(super) struct LimitedTenant {
@@ -134,6 +135,7 @@ impl Draft<'_> {
             return self.grant_slots(&[tenant_runs]);
         };
         self.leave_queue(run)?;
+        self.leave_debounce(run)?;
         self.forget_run_slots(run);
         let (mut freed, mut run_ms) = (Vec::new(), None);
         for claim in &slots.claims {

@@ -4,7 +4,7 @@ use interlock_model::limit::GroupKey;
 use interlock_model::limit::document::QueueOrder;
 use interlock_model::limit::group::Fullness;
 use interlock_model::limit::place::{
-    JOINED_KEYS_MAX, POSITIONS_COUNTED, QueuePlace, QueuedRun, RunSlots, StartPriority, Waiting,
+    Debounced, JOINED_KEYS_MAX, POSITIONS_COUNTED, QueuePlace, QueuedRun, RunSlots, StartPriority, Waiting,
 };
 use interlock_model::limit::rule::SlotClaim;
 use interlock_model::{RunId, TenantId, Timestamp, WorkflowId};
@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 
 use super::super::draft::Draft;
 use super::super::rows;
-use super::super::tables::{Pick, Table, View, parse, scan_prefix};
-use crate::StoreError;
+use super::super::tables::{Pick, Table, View, end_of, parse, scan_prefix};
+use crate::{Page, PageRequest, StoreError};
 
 /// What is known of a run in the row of its place.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -151,9 +151,18 @@ pub(in super::super) fn queued_run(
 ) -> Result<Option<QueuedRun>, StoreError> {
     // No time is needed to look.
     let mut draft = Draft::new(view, Timestamp::ZERO, tenant);
-    let Some(waiting) = draft.run_slots(run)?.and_then(|slots| slots.waiting) else { return Ok(None) };
+    let Some(slots) = draft.run_slots(run)? else { return Ok(None) };
+    if let Some(debounced) = slots.debounced {
+        return Ok(Some(debounced_run(run, &debounced)));
+    }
+    let Some(waiting) = slots.waiting else { return Ok(None) };
     let position = draft.position(&waiting, run)?;
-    Ok(Some(QueuedRun { run, waiting, position }))
+    Ok(Some(QueuedRun { run, waiting, position, quiet: None }))
+}
+
+/// A run that waits for newer starts, and has no position yet.
+pub(in super::super) fn debounced_run(run: RunId, debounced: &Debounced) -> QueuedRun {
+    QueuedRun { run, waiting: debounced.waiting(), position: None, quiet: Some(debounced.quiet) }
 }
 
 /// The rows of a group's queue, in order.
@@ -167,26 +176,35 @@ pub(super) fn waiting_runs(
     rows.iter().map(|row| parse(Table::RunQueue, &row.key, &row.value)).collect()
 }
 
-/// The runs of a group's queue, in order.
+/// The runs of a group's queue, in order. A cursor is the place of the last one of a page.
 pub(in super::super) fn queued_runs(
     view: &dyn View,
     tenant: &TenantId,
     claim: &SlotClaim,
-    limit: usize,
-) -> Result<Vec<QueuedRun>, StoreError> {
+    page: &PageRequest,
+) -> Result<Page<QueuedRun>, StoreError> {
     let mut draft = Draft::new(view, Timestamp::ZERO, tenant);
     if draft.group(claim)?.rule.queue.order == QueueOrder::Fair {
-        return draft.fair_runs(claim, limit);
+        // In the order that charges give it now: there is no place to go on from.
+        return Ok(Page { items: draft.fair_runs(claim, page.limit)?, next: None });
     }
-    let rows = scan_prefix(view, Table::RunQueue, &rows::run_queue(tenant, claim), Pick::First(limit))?;
-    let runs = (1..).zip(&rows).map(|(position, row)| {
+    let all = rows::run_queue(tenant, claim);
+    // The first key after another is that one with the smallest character behind it.
+    let from = page.after.as_ref().map_or_else(|| all.clone(), |after| format!("{all}{after}\0"));
+    let before = view.scan(Table::RunQueue, &all, &from, Pick::First(POSITIONS_COUNTED))?.len();
+    let rows = view.scan(Table::RunQueue, &from, &end_of(&all), Pick::First(page.limit.saturating_add(1)))?;
+    let runs = (before..).zip(rows.iter().take(page.limit)).map(|(before, row)| {
         let entry: QueueEntry = parse(Table::RunQueue, &row.key, &row.value)?;
         let score = rows::score_of(&row.key).unwrap_or_default();
         let SlotClaim { limit, group } = claim.clone();
         let waiting = Waiting { limit, group, score, place: entry.place, fair: None };
-        Ok(QueuedRun { run: entry.run, waiting, position: Some(position) })
+        let position = (before < POSITIONS_COUNTED).then_some(before as u64 + 1);
+        Ok(QueuedRun { run: entry.run, waiting, position, quiet: None })
     });
-    runs.collect()
+    let items = runs.collect::<Result<_, StoreError>>()?;
+    let last = rows.get(page.limit.saturating_sub(1)).filter(|_| rows.len() > page.limit);
+    let next = last.and_then(|row| row.key.strip_prefix(&all)).map(str::to_owned);
+    Ok(Page { items, next })
 }
 
 /// The first entry of a queue, or the last, with its score.

@@ -6,7 +6,7 @@ use clap::Args;
 use interlock_api::named_limits::{
     ExplainRequest, ExplainView, LimitView, MatchedLimit, PauseRequest, QueueQuery, QueuedRunView,
 };
-use interlock_api::{Code, Page};
+use interlock_api::{Code, PageQuery};
 use interlock_model::limit::document::{
     AppliesTo, CountedRuns, LimitDocument, OnFull, QueueDocument, QueueOrder, RateDocument,
 };
@@ -39,6 +39,12 @@ pub(crate) struct NamedChange {
     /// Apply it to this workflow, or to those that begin so (`deploy-*`); repeatable
     #[arg(long, value_name = "WORKFLOW", help_heading = "Named limit")]
     workflow: Vec<String>,
+    /// With --on-full debounce: start a run when no newer start has come for DURATION, such as 5s
+    #[arg(long, value_name = "DURATION", value_parser = seconds, help_heading = "Named limit")]
+    quiet: Option<u32>,
+    /// With --on-full debounce: let newer starts delay a run by at most DURATION
+    #[arg(long, value_name = "DURATION", value_parser = seconds, help_heading = "Named limit")]
+    max_delay: Option<u32>,
     /// What happens to a start that finds it full
     #[arg(long, value_parser = one_of(OnFull::ALL, OnFull::name), help_heading = "Named limit")]
     on_full: Option<OnFull>,
@@ -78,9 +84,8 @@ pub(crate) struct QueueFlags {
     /// Group: the value of the limit's key
     #[arg(long)]
     group: Option<String>,
-    /// Show at most N runs, from the first on
-    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=500))]
-    limit: u32,
+    #[command(flatten)]
+    listing: ListFlags,
 }
 
 #[derive(Debug, Args)]
@@ -118,7 +123,8 @@ impl NamedChange {
         let Self { file, max_runs, rate, burst, key, workflow, on_full, count, .. } = self;
         let has_text = file.is_some() || key.is_some() || !workflow.is_empty();
         let has_number = max_runs.is_some() || rate.is_some() || burst.is_some();
-        has_text || has_number || on_full.is_some() || count.is_some() || self.changes_queue()
+        let has_delay = self.quiet.is_some() || self.max_delay.is_some();
+        has_text || has_number || has_delay || on_full.is_some() || count.is_some() || self.changes_queue()
     }
 
     fn changes_queue(&self) -> bool {
@@ -131,6 +137,11 @@ impl NamedChange {
     fn over(self, mut document: LimitDocument) -> Result<LimitDocument> {
         let changes_queue = self.changes_queue();
         let Self { max_runs, rate, burst, key, workflow, on_full, queue_max, max_wait, count, .. } = self;
+        document.quiet_sec = self.quiet.or(document.quiet_sec);
+        document.max_delay_sec = self.max_delay.or(document.max_delay_sec);
+        if on_full.is_some_and(|on_full| on_full != OnFull::Debounce) {
+            (document.quiet_sec, document.max_delay_sec) = (self.quiet, self.max_delay);
+        }
         document.max_runs = max_runs.or(document.max_runs);
         document.key = key.or(document.key);
         if !workflow.is_empty() {
@@ -213,10 +224,12 @@ pub(super) async fn resume(name: &str, session: &Session) -> Result<()> {
 }
 
 pub(super) async fn queue(flags: QueueFlags, session: &Session) -> Result<()> {
-    let QueueFlags { name, group, limit } = flags;
-    let query = QueueQuery { group, limit: Some(limit) };
-    let page: Page<QueuedRunView> = session.client.limit_queue(&name, &query).await?;
-    session.output.result(&page, |page| table(&QUEUE, &page.items))
+    let QueueFlags { name, group, listing } = flags;
+    let fetch = async |PageQuery { limit, cursor }: PageQuery| {
+        let query = QueueQuery { group: group.clone(), limit, cursor };
+        session.client.limit_queue(&name, &query).await
+    };
+    session.list(listing, &QUEUE, fetch).await
 }
 
 pub(super) async fn explain(flags: ExplainFlags, session: &Session) -> Result<()> {
@@ -236,7 +249,7 @@ const COLUMNS: [Column<LimitView>; 5] = [
 ];
 
 const QUEUE: [Column<QueuedRunView>; 5] = [
-    ("POSITION", |run| run.position.to_string()),
+    ("POSITION", |run| or_dash(run.position.as_ref())),
     ("RUN", |run| run.run_id.to_string()),
     ("SINCE", |run| run.since.to_string()),
     ("PRIORITY", |run| run.priority.to_string()),
@@ -251,7 +264,13 @@ fn usage(limit: &LimitView) -> String {
         (Some(most), None) => format!("{}/{most}", used.live),
         (Some(most), Some(_)) => format!("{} in {groups} groups of {most}", used.live),
     };
-    if used.queued == 0 { live } else { format!("{live} (+{} queued)", used.queued) }
+    let mut text = live;
+    for (count, how) in [(used.queued, "queued"), (used.debounced, "debounced")] {
+        if count > 0 {
+            text = format!("{text} (+{count} {how})");
+        }
+    }
+    text
 }
 
 fn describe(limit: &LimitView) -> String {
@@ -266,15 +285,15 @@ fn describe(limit: &LimitView) -> String {
         ("revision", Some(limit.revision.to_string())),
     ]);
     let document = pretty(&limit.document);
-    let groups =
-        limit.groups.iter().filter(|group| group.group.is_some()).map(|group| {
-            vec![or_dash(group.group.as_ref()), group.live.to_string(), group.queued.to_string()]
-        });
+    let groups = limit.groups.iter().filter(|group| group.group.is_some()).map(|group| {
+        let counts = [group.live, group.queued, group.debounced].map(|count| count.to_string());
+        [or_dash(group.group.as_ref())].into_iter().chain(counts).collect()
+    });
     let groups: Vec<_> = groups.collect();
     if groups.is_empty() {
         return format!("{head}\n\n{document}");
     }
-    format!("{head}\n\n{document}\n\n{}", grid(vec!["GROUP", "LIVE", "QUEUED"], groups))
+    format!("{head}\n\n{document}\n\n{}", grid(vec!["GROUP", "LIVE", "QUEUED", "DEBOUNCED"], groups))
 }
 
 const MATCHED: [Column<MatchedLimit>; 5] = [
@@ -346,6 +365,12 @@ mod tests {
         assert_eq!(fifo.map(|queue| (queue.fair_by, queue.weights.len())), Some((None, 0)));
         let rejects = NamedChange { on_full: Some(OnFull::Reject), ..NamedChange::default() };
         assert_eq!(rejects.over(before.clone()).unwrap().queue, None, "one that rejects has no queue");
+        let change =
+            NamedChange { on_full: Some(OnFull::Debounce), quiet: Some(5), ..NamedChange::default() };
+        let calm = change.over(before.clone()).unwrap();
+        assert_eq!((calm.quiet_sec, calm.max_delay_sec), (Some(5), None));
+        let queues = NamedChange { on_full: Some(OnFull::Queue), ..NamedChange::default() };
+        assert_eq!(queues.over(calm).unwrap().quiet_sec, None, "one that queues waits for no newer start");
         assert!(NamedChange { burst: Some(2), ..NamedChange::default() }.over(before).is_err());
     }
 

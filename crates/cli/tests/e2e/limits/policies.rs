@@ -94,6 +94,55 @@ pub(super) async fn replace_running(server: &Server) {
     replayed(&caller, "b", &newer, "succeeded").await;
 }
 
+pub(super) async fn debounce(server: &Server) {
+    let caller = tenant(server, "calm").await;
+    let calm = |quiet: u32| json!({"key": "input.key", "on_full": "debounce", "quiet_sec": quiet, "max_delay_sec": 3_600});
+    put(&caller, "calm", calm(600)).await;
+    let newer = async |key: &str, number: u32| {
+        caller.start("job", Some(key), &json!({"key": "a", "number": number})).await.expect(202)
+    };
+    let first = start(&caller, "a").await.expect(202);
+    let (run, blocked) = (first.text("run_id"), &first.body["blocked_by"]);
+    assert_eq!((first.text("status"), &first.body["position"]), ("queued".into(), &Value::Null));
+    assert_eq!((&blocked["reason"], &blocked["full"]), (&json!("debounced"), &json!("quiet")));
+    why_says_the_same(&caller, &run, &first.body).await;
+    let second = newer("b", 2).await;
+    assert_eq!(
+        (second.text("run_id"), &second.body["blocked_by"]["quiet"]["starts"]),
+        (run.clone(), &json!(2))
+    );
+    assert_eq!(second.body["blocked_by"]["quiet"]["latest"], blocked["quiet"]["latest"]);
+    explain_says_the_same(&caller, "debounce", &second).await;
+    replayed(&caller, "a", &run, "queued").await;
+    let waiting = caller.run(&run).await;
+    assert_eq!(
+        waiting["waiting_for"]["quiet"], second.body["blocked_by"]["quiet"],
+        "a replay extends nothing"
+    );
+    assert_eq!(waiting["input"], json!({"key": "a", "number": 2}));
+    let reused = caller.start("job", Some("b"), &json!({"key": "other"})).await.expect(422);
+    assert_eq!(reused.text("code"), "idempotency_key_reused");
+    let shown = caller.get("/limits/calm").await.expect(200).body;
+    assert_eq!((&shown["usage"]["debounced"], &shown["groups"][0]["debounced"]), (&json!(1), &json!(1)));
+    // New numbers apply from the next start on: a second after it the run goes on by itself.
+    put(&caller, "calm", calm(1)).await;
+    assert_eq!(newer("c", 3).await.text("run_id"), run);
+    caller.when(&run, |run| run["status"] == "running").await;
+    assert_eq!(end_one(&caller).await, run);
+    assert_eq!(caller.run(&run).await["input"], json!({"key": "a", "number": 3}));
+    replayed(&caller, "a", &run, "succeeded").await;
+    put(&caller, "calm", calm(600)).await;
+    let next = newer("d", 4).await.text("run_id");
+    assert_ne!(next, run, "that one has ended");
+    // A limit that debounces no more lets its runs go on at once.
+    put(&caller, "calm", json!({"key": "input.key", "max_runs": 1})).await;
+    caller.when(&next, |run| run["status"] == "running").await;
+    let invalid = json!({"key": "input.key", "on_full": "debounce"});
+    let answer =
+        caller.try_send(reqwest::Method::PUT, "/limits/calm", None, &invalid).await.unwrap().expect(400);
+    assert!(answer.text("detail").contains("quiet_sec"), "{answer:?}");
+}
+
 pub(super) async fn timeout(server: &Server) {
     let caller = limited(server, "impatient", "queue", json!({"max_wait_sec": 1})).await;
     start(&caller, "a").await.expect(200);
@@ -132,6 +181,38 @@ pub(super) async fn paused(server: &Server) {
     caller.when(&run, |run| run["status"] == "running").await;
 }
 
+pub(super) async fn paused_workflow(server: &Server) {
+    let caller = tenant(server, "held-back").await;
+    let running = start(&caller, "a").await.expect(200).text("run_id");
+    let paused = caller.post("/workflows/job/pause", json!({"reason": "bad release"})).await.expect(200).body;
+    assert_eq!(
+        (&paused["limit"], &paused["paused"]["reason"]),
+        (&json!("workflow.job"), &json!("bad release"))
+    );
+    let refused = start(&caller, "b").await.expect(429);
+    assert_eq!(
+        (refused.text("code"), refused.text("limit")),
+        ("limit_reached".into(), "workflow.job".into())
+    );
+    assert_eq!(refused.body["blocked_by"]["full"], json!("paused"));
+    replayed(&caller, "a", &running, "running").await;
+    let other = json!({"work": {"type": "worker", "topic": "work"}});
+    caller.workflow("other", other.clone()).await;
+    caller.start("other", None, &json!({})).await.expect(200);
+    caller.workflow("job", other).await;
+    start(&caller, "b").await.expect(429);
+    caller.post("/workflows/job/pause", json!({"on_full": "queue"})).await.expect(200);
+    let queued = start(&caller, "b").await.expect(202);
+    assert_eq!(queued.body["blocked_by"]["reason"], json!("blocked"));
+    let resumed = caller.post("/workflows/job/resume", Value::Null).await.expect(200).body;
+    assert_eq!(resumed["paused"], Value::Null);
+    caller.when(&queued.text("run_id"), |run| run["status"] == "running").await;
+    caller.get("/limits/workflow.job").await.expect(404);
+    start(&caller, "c").await.expect(200);
+    caller.post("/workflows/job/resume", Value::Null).await.expect(200);
+    caller.post("/workflows/missing/pause", Value::Null).await.expect(404);
+}
+
 pub(super) async fn tenant_cap(server: &Server) {
     let caller = tenant(server, "capped").await;
     caller.limit(1).await;
@@ -158,9 +239,11 @@ pub(crate) async fn all(server: &Server) {
         Box::pin(join(server)),
         Box::pin(replace_queued(server)),
         Box::pin(replace_running(server)),
+        Box::pin(debounce(server)),
         Box::pin(timeout(server)),
         Box::pin(rate(server)),
         Box::pin(paused(server)),
+        Box::pin(paused_workflow(server)),
         Box::pin(tenant_cap(server)),
     );
 }

@@ -16,7 +16,10 @@ async fn a_limit_is_saved_read_and_deleted_under_its_revision() {
     assert_eq!(saved.header("etag"), Some(format!("\"{revision}\"").as_str()));
     let read = get(&server, "per-repo").await;
     assert_eq!((&read["document"], &read["revision"]), (&document, &json!(revision)));
-    assert_eq!(read["usage"], json!({"live": 0, "queued": 0, "max_runs": 2, "has_more": false}));
+    assert_eq!(
+        read["usage"],
+        json!({"live": 0, "queued": 0, "debounced": 0, "max_runs": 2, "has_more": false})
+    );
 
     let path = "/api/v1/limits/per-repo";
     let with = |request: Request, name: &str, value: &str| request.header(name, value);

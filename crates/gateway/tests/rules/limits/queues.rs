@@ -52,7 +52,10 @@ async fn a_queued_start_waits_with_its_place_and_begins_when_the_slot_is_free() 
     let listed = server.get("/api/v1/workflow-runs?status=queued").send().await.ok(200);
     assert_eq!(listed["items"].as_array().unwrap().len(), 2);
     let usage = get(&server, "per-repo").await;
-    assert_eq!(usage["usage"], json!({"live": 2, "queued": 2, "max_runs": 1, "has_more": false}));
+    assert_eq!(
+        usage["usage"],
+        json!({"live": 2, "queued": 2, "debounced": 0, "max_runs": 1, "has_more": false})
+    );
     assert_eq!(usage["groups"][0], json!({"group": "acme/api", "live": 1, "queued": 2}));
 
     let again = start(&server, &input).header("idempotency-key", "k").send().await.ok(200);

@@ -105,6 +105,8 @@ POST /api/v1/jobs/{job}/cancel operate 200 404 404
 POST /api/v1/workflows administer 201 201 403 {"id":"{workflow}","name":"n","steps":{"a":{"type":"approval"}}}
 GET /api/v1/workflows read-runs 200 200 200
 GET /api/v1/workflows/{workflow} read-runs 200 404 403
+POST /api/v1/workflows/{workflow}/pause operate 200 404 403 {"reason":"why"}
+POST /api/v1/workflows/{workflow}/resume operate 200 404 403
 DELETE /api/v1/workflows/{workflow} administer 204 404 403
 GET /api/v1/approvals read-rest 200 200 200
 POST /api/v1/approvals/{approval}/approve operate 200 404 404
