@@ -53,7 +53,7 @@ impl Draft<'_> {
         self.leave_queue(entry.run)?;
         match self.blocker(&entry, &claims, claim)? {
             None => self.grant(&entry, &claims, claim)?,
-            Some((other, fullness)) => self.enter_queue(entry, (&other, fullness))?,
+            Some((other, fullness)) => self.enter_queue(&entry, (&other, fullness))?,
         }
         Ok(true)
     }
