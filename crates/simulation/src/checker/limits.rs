@@ -194,7 +194,9 @@ impl Checker {
         let mut rows = std::mem::take(self.tables.limits(tenant));
         let of_tenant = |key: &str| key.split('/').next() == Some(tenant);
         let writes: Vec<&Write> = writes.iter().filter(|(_, key, _)| of_tenant(key)).collect();
-        writes.iter().for_each(|write| rows.take(&mut batch, write));
+        for write in &writes {
+            rows.take(&mut batch, write);
+        }
         let unfair = rows.shares.judge(&writes, &rows.limits, (&batch.started, self.clock.now()));
         let system = self.system;
         let cap = rows.tenant.limits.under(system).runs_max as usize;
