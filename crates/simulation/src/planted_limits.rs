@@ -30,7 +30,7 @@ impl<'a> Misled<'a> {
     #[expect(clippy::wildcard_enum_match_arm, reason = "the others are planted elsewhere")]
     pub(crate) fn by(bug: Bug, action: &str, view: &'a dyn View) -> Option<Self> {
         let is_of_verb = match bug {
-            Bug::ReleaseForgetsToGrant | Bug::PausedLimitGrants => action == COMMIT,
+            Bug::ReleaseForgetsToGrant | Bug::PausedLimitGrants | Bug::ChargeNotCorrected => action == COMMIT,
             Bug::RaisedLimitForgetsItsQueue => action == SAVE_LIMIT,
             Bug::LimitIgnored
             | Bug::PausedLimitStarts

@@ -224,7 +224,7 @@ fn create(
         tenants::register(draft.view, &mut draft.changes, tenant)?;
         draft.put(Table::Tenants, tenant.as_str(), &limited.tenant);
     } else {
-        draft.put_run_slots(run, slots_of(plan));
+        draft.put_run_slots(run, &slots_of(plan));
         draft.acquire_slots(run, &start.workflow, &plan.claims, None)?;
         draft.note_approvals(run, plan.status() == RunStatus::Waiting, now)?;
     }
@@ -255,7 +255,7 @@ fn queue(
     draft.mark(Table::Timers, rows::timed(&start.tenant, until, &run));
     let place = draft.next_place(start.priority)?;
     let entry = QueueEntry { run, workflow: start.workflow.clone(), place };
-    draft.put_run_slots(run, slots_of(plan));
+    draft.put_run_slots(run, &slots_of(plan));
     let before = u64::from(blocked.queued);
     let position = match how {
         WaitsHow::Debounced(quiet) => {
@@ -264,16 +264,16 @@ fn queue(
             None
         }
         WaitsHow::Behind => {
-            draft.enter_queue(entry, (&claim, fullness))?;
+            draft.enter_queue(&entry, (&claim, fullness))?;
             position_behind(&mut draft, (&claim, run), before)?
         }
         WaitsHow::InPlaceOfLast => {
-            draft.enter_queue(entry, (&claim, fullness))?;
+            draft.enter_queue(&entry, (&claim, fullness))?;
             draft.supersede_last(&claim, run)?;
             position_behind(&mut draft, (&claim, run), before.saturating_sub(1))?
         }
         WaitsHow::AfterRunning(victim) => {
-            draft.replace_running(entry, (&claim, victim))?;
+            draft.replace_running(&entry, (&claim, victim))?;
             Some(1)
         }
     };

@@ -138,7 +138,7 @@ impl Draft<'_> {
             | Arrival::ReplaceRunning { .. } => {
                 self.write_child(child, version, &Head::admitted(self.now))?;
                 self.mark(Table::Ready, rows::run(self.id, child.run));
-                self.put_run_slots(child.run, slots_of(child, &claims));
+                self.put_run_slots(child.run, &slots_of(child, &claims));
                 self.acquire_limit_slots(child.run, &child.workflow, &claims, None)?;
                 Ok(ChildSettled::Started)
             }
@@ -158,8 +158,8 @@ impl Draft<'_> {
         self.mark(Table::Timers, rows::timed(self.id, until, &child.run));
         let place = self.next_place(child.priority)?;
         let entry = QueueEntry { run: child.run, workflow: child.workflow.clone(), place };
-        self.put_run_slots(child.run, slots_of(child, claims));
-        self.enter_queue(entry, (claim, fullness))?;
+        self.put_run_slots(child.run, &slots_of(child, claims));
+        self.enter_queue(&entry, (claim, fullness))?;
         Ok(ChildSettled::Queued(blocked))
     }
 

@@ -40,7 +40,7 @@ pub(super) fn take_in(
     let place = draft.next_place(start.priority)?;
     let RunSlots { claims, fair, .. } = slots_of(plan);
     let slots = draft.run_slots(run)?.unwrap_or_default();
-    draft.put_run_slots(run, RunSlots { claims, fair, ..slots });
+    draft.put_run_slots(run, &RunSlots { claims, fair, ..slots });
     draft.debounce(run, Debounced { place, quiet, ..before })?;
     let blocked = draft.blocked(&claim, Fullness::Quiet(quiet))?;
     Ok(StartOutcome::Queued { run, position: None, blocked, usage })

@@ -188,12 +188,12 @@ decide!(MoveQueuedRun, |verb, draft| {
         return Ok(false);
     };
     if draft.group(&claim)?.rule.queue.order == QueueOrder::Fair {
-        draft.move_fair(entry, &claim, verb.to_front)?;
+        draft.move_fair(&entry, &claim, verb.to_front)?;
     } else if at_end.run != verb.run {
         // Its arrival stays: what it was promised in other queues does not change.
         let score = if verb.to_front { score.saturating_sub(1) } else { score + 1 };
         draft.leave_queue(verb.run)?;
-        draft.enter_queue_at(entry, &claim, (score, None))?;
+        draft.enter_queue_at(&entry, &claim, (score, None))?;
     }
     Ok(true)
 });

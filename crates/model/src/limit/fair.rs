@@ -72,7 +72,6 @@ pub fn run_ms_after(before: Option<u64>, run_ms: u64) -> u64 {
 }
 
 impl FairQueue {
-    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
     pub fn is_unused(&self) -> bool {
         *self == Self::default()
     }
@@ -124,7 +123,6 @@ pub struct ApprovalTime {
 }
 
 impl ApprovalTime {
-    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
     pub fn is_none(&self) -> bool {
         *self == Self::default()
     }

@@ -128,16 +128,16 @@ impl Shares {
             Table::LimitSlots => {
                 let before = self.holders.remove(&(group.clone(), part.clone()));
                 let after: Option<Holder> = read(value);
-                let charged = |holder: &Holder| holder.charge.clone();
+                let charge_of = |holder: &Holder| holder.charge.clone();
                 match (before, after) {
                     (None, Some(after)) => {
-                        if let Some(FairCharge { group: fair, amount }) = charged(&after) {
+                        if let Some(FairCharge { group: fair, amount }) = charge_of(&after) {
                             *changed.given.entry((group.clone(), fair.escaped())).or_default() += amount;
                         }
                         self.holders.insert((group, part), after);
                     }
                     (Some(before), None) => {
-                        if let Some(FairCharge { group: fair, amount }) = charged(&before) {
+                        if let Some(FairCharge { group: fair, amount }) = charge_of(&before) {
                             let name = (group, fair.escaped());
                             let approvals =
                                 self.runs.get(&part).map(|slots| slots.approvals).unwrap_or_default();

@@ -253,7 +253,8 @@ rules.startable_run_waits = { {
   over = over_entries,
   finds = function(run)
     local place = read_place(look('HGET', key('wf:run', run), 'waiting'))
-    if not place or run_at(redis.call('ZRANGE', key('wf:limit:queue', place.claim), 0, 0)[1] or '') ~= run or has_limit_timer(place.claim) then
+    local first = place and look('ZRANGE', key('wf:limit:queue', place.claim), 0, 0) or {}
+    if not first[1] or run_at(first[1]) ~= run or has_limit_timer(place.claim) then
       return nil
     end
     forget_groups()
@@ -344,7 +345,8 @@ rules.fair_queue_drift = { {
     end
     for name, text in pairs(charges) do
       local charge, turn = string.match(text, '^(%d+) (%d+)$')
-      fair.write(group, name, nil, { charge = tonumber(charge or 0), turn = tonumber(turn or 0), queued = counts[name] or 0 })
+      local listed = { charge = tonumber(charge or 0), turn = tonumber(turn or 0), queued = counts[name] or 0 }
+      fair.write(group, name, nil, listed)
     end
     write_groups()
   end,

@@ -108,9 +108,9 @@ pub(super) fn queued_in_no_queue(look: &Inspection<'_>, run: RunId) -> Checked {
             None => draft.next_place(priority)?,
         };
         let entry = QueueEntry { run, workflow, place };
-        draft.put_run_slots(run, RunSlots { waiting: None, ..slots });
+        draft.put_run_slots(run, &RunSlots { waiting: None, ..slots });
         // From here it is moved to the queue that blocks it, or starts.
-        draft.enter_queue(entry, (&queue, Fullness::Others))?;
+        draft.enter_queue(&entry, (&queue, Fullness::Others))?;
         draft.grant_at(now, &queue);
         Ok(())
     })

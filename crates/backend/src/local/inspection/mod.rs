@@ -114,7 +114,9 @@ fn subject(look: &Inspection<'_>, invariant: Invariant, table: Table, row: &Row)
             Invariant::KeyWithoutRun
             | Invariant::ReservationLeftBehind
             | Invariant::LimitCountDrift
-            | Invariant::FairQueueDrift,
+            | Invariant::FairQueueDrift
+            | Invariant::PermitNotDue
+            | Invariant::PermitWithoutJob,
             _,
         ) => rows::after_tenant(&row.key).map(str::to_owned),
         (Invariant::StepWithoutJob, _) => steps::awaited(row),
@@ -123,9 +125,6 @@ fn subject(look: &Inspection<'_>, invariant: Invariant, table: Table, row: &Row)
             row.key.split('/').nth(1).map(str::to_owned)
         }
         (Invariant::LockDebt | Invariant::LockNotListed, _) => locks::resource(look.tenant, &row.key),
-        (Invariant::PermitNotDue | Invariant::PermitWithoutJob, _) => {
-            rows::after_tenant(&row.key).map(str::to_owned)
-        }
         (Invariant::RowDamaged, _) => Some(damage::subject(table, &row.key)),
         (_, _) => Some(rows::last_part(&row.key).to_owned()),
     }

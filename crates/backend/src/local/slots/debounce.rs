@@ -44,7 +44,7 @@ impl Draft<'_> {
         self.mark(Table::Debounced, rows::debounced_run(self.id, &debounced, run));
         self.mark(Table::LimitTimers, rows::quiet_timer(self.id, &debounced, run));
         let before = self.run_slots(run)?.unwrap_or_default();
-        self.put_run_slots(run, RunSlots { debounced: Some(debounced), ..before });
+        self.put_run_slots(run, &RunSlots { debounced: Some(debounced), ..before });
         Ok(())
     }
 
@@ -54,7 +54,7 @@ impl Draft<'_> {
         let Some(debounced) = slots.debounced.take() else { return Ok(None) };
         self.delete(Table::Debounced, rows::debounced_run(self.id, &debounced, run));
         self.delete(Table::LimitTimers, rows::quiet_timer(self.id, &debounced, run));
-        self.put_run_slots(run, slots);
+        self.put_run_slots(run, &slots);
         Ok(Some(debounced))
     }
 
@@ -75,7 +75,7 @@ impl Draft<'_> {
         let Some(Debounced { workflow, place, quiet, .. }) = self.leave_debounce(run)? else { return Ok(()) };
         self.grant_steps += 1;
         self.append_events(run, &[Event::quiet_ended(self.now, quiet.starts)])?;
-        self.grant_or_queue(QueueEntry { run, workflow, place }, None)
+        self.grant_or_queue(&QueueEntry { run, workflow, place }, None)
     }
 
     /// A limit that debounces no more has no run wait.

@@ -197,7 +197,7 @@ impl Draft<'_> {
         let Some(slots) = self.run_slots(run)? else { return Ok(()) };
         if !slots.fair.is_empty() {
             let approvals = slots.approvals.after(is_waiting, now);
-            self.put_run_slots(run, RunSlots { approvals, ..slots });
+            self.put_run_slots(run, &RunSlots { approvals, ..slots });
         }
         Ok(())
     }

@@ -43,7 +43,7 @@ impl Draft<'_> {
             self.reordered += 1;
             let entry: QueueEntry = parse(Table::RunQueue, &row.key, &row.value)?;
             self.leave_queue(entry.run)?;
-            self.enter_queue(entry, (claim, Fullness::Others))?;
+            self.enter_queue(&entry, (claim, Fullness::Others))?;
         }
         Ok(())
     }
@@ -51,7 +51,7 @@ impl Draft<'_> {
     /// Moves a run before all groups of its queue, or behind the others of its own.
     pub(in super::super) fn move_fair(
         &mut self,
-        entry: QueueEntry,
+        entry: &QueueEntry,
         claim: &SlotClaim,
         to_front: bool,
     ) -> Result<(), StoreError> {

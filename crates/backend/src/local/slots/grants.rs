@@ -53,19 +53,19 @@ impl Draft<'_> {
         self.grant_steps += 1;
         let Some(entry) = self.first_waiting(claim)? else { return Ok(false) };
         self.leave_queue(entry.run)?;
-        self.grant_or_queue(entry, Some(claim))?;
+        self.grant_or_queue(&entry, Some(claim))?;
         Ok(true)
     }
 
     /// Starts a run, or has it wait in the queue that blocks it. `own`: the group that it would not wait for.
     pub(super) fn grant_or_queue(
         &mut self,
-        entry: QueueEntry,
+        entry: &QueueEntry,
         own: Option<&SlotClaim>,
     ) -> Result<(), StoreError> {
         let slots = self.run_slots(entry.run)?.unwrap_or_default();
-        match self.blocker(&entry, &slots, own)? {
-            None => self.grant(&entry, &slots, own),
+        match self.blocker(entry, &slots, own)? {
+            None => self.grant(entry, &slots, own),
             Some((other, fullness)) => self.enter_queue(entry, (&other, fullness)),
         }
     }

@@ -29,11 +29,11 @@ impl Draft<'_> {
         self.get_seen(Table::RunSlots, &rows::run(self.id, run))
     }
 
-    pub(in super::super) fn put_run_slots(&mut self, run: RunId, slots: RunSlots) {
-        if slots == RunSlots::default() {
+    pub(in super::super) fn put_run_slots(&mut self, run: RunId, slots: &RunSlots) {
+        if *slots == RunSlots::default() {
             return self.forget_run_slots(run);
         }
-        self.put_seen(Table::RunSlots, rows::run(self.id, run), &slots);
+        self.put_seen(Table::RunSlots, rows::run(self.id, run), slots);
     }
 
     pub(in super::super) fn forget_run_slots(&mut self, run: RunId) {
@@ -51,7 +51,7 @@ impl Draft<'_> {
     /// Puts a run into the queue of the group that keeps it from starting.
     pub(in super::super) fn enter_queue(
         &mut self,
-        entry: QueueEntry,
+        entry: &QueueEntry,
         (claim, fullness): (&SlotClaim, Fullness),
     ) -> Result<(), StoreError> {
         let order = self.group(claim)?.rule.queue.order;
@@ -70,20 +70,20 @@ impl Draft<'_> {
     /// Puts a run at this score into a queue, or into a group of a fair one.
     pub(in super::super) fn enter_queue_at(
         &mut self,
-        entry: QueueEntry,
+        entry: &QueueEntry,
         claim: &SlotClaim,
         (score, fair): (u64, Option<GroupKey>),
     ) -> Result<(), StoreError> {
         let (run, place) = (entry.run, entry.place);
         let SlotClaim { limit, group } = claim.clone();
         let waiting = Waiting { limit, group, score, place, fair };
-        self.put_seen(Table::RunQueue, rows::queued_run(self.id, &waiting, run), &entry);
+        self.put_seen(Table::RunQueue, rows::queued_run(self.id, &waiting, run), entry);
         if let Some(fair) = &waiting.fair {
-            self.enter_fair_group(&waiting, fair, &entry)?;
+            self.enter_fair_group(&waiting, fair, entry)?;
         }
         self.change_group(claim, |group, _| group.queued += 1)?;
         let before = self.run_slots(run)?.unwrap_or_default();
-        self.put_run_slots(run, RunSlots { waiting: Some(waiting), ..before });
+        self.put_run_slots(run, &RunSlots { waiting: Some(waiting), ..before });
         Ok(())
     }
 
@@ -99,7 +99,7 @@ impl Draft<'_> {
             group.queued = group.queued.saturating_sub(1);
             group.replacing = group.replacing.filter(|newcomer| *newcomer != run);
         })?;
-        self.put_run_slots(run, slots);
+        self.put_run_slots(run, &slots);
         Ok(())
     }
 
@@ -109,7 +109,7 @@ impl Draft<'_> {
         if slots.joined_keys >= JOINED_KEYS_MAX {
             return Ok(false);
         }
-        self.put_run_slots(run, RunSlots { joined_keys: slots.joined_keys + 1, ..slots });
+        self.put_run_slots(run, &RunSlots { joined_keys: slots.joined_keys + 1, ..slots });
         Ok(true)
     }
 

@@ -79,7 +79,7 @@ impl Draft<'_> {
     /// takes the place of another newcomer that waits for that.
     pub(in super::super) fn replace_running(
         &mut self,
-        entry: QueueEntry,
+        entry: &QueueEntry,
         (claim, victim): (&SlotClaim, RunId),
     ) -> Result<(), StoreError> {
         let newcomer = entry.run;
