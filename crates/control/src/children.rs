@@ -48,9 +48,9 @@ pub struct ChildrenReport {
 
 /// Starts children, or reports to their parents why not.
 pub struct Children {
-    pub(crate) process: Arc<Process>,
-    pub(crate) definitions: Arc<Definitions>,
-    pub(crate) limit_books: Arc<LimitBooks>,
+    process: Arc<Process>,
+    definitions: Arc<Definitions>,
+    limit_books: Arc<LimitBooks>,
 }
 
 /// Starts children until `shutdown`: woken by the turns that ask for them, and by the reconcilers when one is due.
@@ -66,6 +66,16 @@ pub(crate) async fn run(children: Arc<Children>, shutdown: CancellationToken) {
 }
 
 impl Children {
+    /// They start by the same definitions and limits as other runs.
+    pub(crate) fn of(
+        process: &Arc<Process>,
+        definitions: &Arc<Definitions>,
+        limit_books: &Arc<LimitBooks>,
+    ) -> Self {
+        let (process, definitions) = (process.clone(), definitions.clone());
+        Self { process, definitions, limit_books: limit_books.clone() }
+    }
+
     /// Starts what is known to be due. An error of one tenant or one child does not stop the others.
     pub async fn run_once(&self) -> ChildrenReport {
         let mut report = ChildrenReport::default();
@@ -93,8 +103,8 @@ impl Children {
             }
         };
         let count = due.len();
-        let settling: Vec<_> = due.iter().map(|child| self.settle(tenant, child)).collect();
-        let mut settled = stream::iter(settling).buffer_unordered(AT_ONCE);
+        let settling = stream::iter(due).map(|child| async move { self.settle(tenant, &child).await });
+        let mut settled = settling.buffer_unordered(AT_ONCE);
         while let Some(settled) = settled.next().await {
             let counter = match &settled {
                 Ok(ChildSettled::Started) => &mut report.started,
@@ -149,7 +159,11 @@ impl Children {
                     let refusal = self.refusal(&blocked, WaitOutcome::QueueFull);
                     return self.ask(tenant, child, refusal).await;
                 }
-                settled => return Ok(settled),
+                settled @ (ChildSettled::Started
+                | ChildSettled::Queued(_)
+                | ChildSettled::Refused
+                | ChildSettled::Outdated
+                | ChildSettled::NotWanted) => return Ok(settled),
             }
         }
     }

@@ -84,17 +84,16 @@ pub struct Foundation {
 impl Control {
     pub fn new(foundation: Foundation, settings: Settings) -> Arc<Self> {
         let Foundation { store, bus, clock, identity, instance, mailbox, probes } = foundation;
-        let traces = Traces::new(settings.traces);
         let process = Arc::new(Process {
             store,
             bus,
             clock,
             identity,
             instance,
+            traces: Traces::new(settings.traces),
             settings,
             wakeups: Arc::default(),
             counts: Counts::default(),
-            traces,
             installation: Installation::default(),
             appointments: Appointments::default(),
         });
@@ -111,11 +110,10 @@ impl Control {
         let starts_under_lock = || -> Arc<dyn AdmitUnderLock> {
             Arc::new(StartsUnderLock::new(process.clone(), contention.clone()))
         };
-        let limit_books = Arc::new(LimitBooks::new(&process));
         let admission = Arc::new(Admission {
             process: process.clone(),
             definitions: definitions.clone(),
-            limit_books: limit_books.clone(),
+            limit_books: Arc::new(LimitBooks::new(&process)),
             under_lock: match settings.admission_strategy {
                 AdmissionStrategy::Atomic => None,
                 AdmissionStrategy::Lock => Some(starts_under_lock()),
@@ -141,11 +139,7 @@ impl Control {
             locks: Arc::new(Locks { process: process.clone() }),
             budgets: Arc::new(Budgets { process: process.clone() }),
             policy: Arc::new(Policy::new(process.clone())),
-            children: Arc::new(Children {
-                process: process.clone(),
-                definitions: definitions.clone(),
-                limit_books,
-            }),
+            children: Arc::new(Children::of(&process, &definitions, &admission.limit_books)),
             rollouts: Arc::new(Rollouts::new(process.clone(), contention.clone())),
             documents: Arc::new(Documents { process: process.clone() }),
             limits: Arc::new(Limits { process: process.clone() }),

@@ -1,5 +1,7 @@
 //! Child runs, with all stages of one process on a paused clock.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -73,10 +75,9 @@ impl Scene {
 
     async fn start(&self, workflow: &str, input: Value) -> RunId {
         let request = StartRequest::new(acme(), workflow.parse().unwrap(), input);
-        match self.control.admission.start(request).await.unwrap() {
-            StartOutcome::Admitted { run, .. } => run,
-            other => panic!("not started: {other:?}"),
-        }
+        let started = self.control.admission.start(request).await.unwrap();
+        let StartOutcome::Admitted { run, .. } = started else { panic!("not started: {started:?}") };
+        run
     }
 
     async fn found(&self, run: RunId) -> Run {

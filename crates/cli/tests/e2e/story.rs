@@ -156,13 +156,13 @@ async fn check_timeline(caller: &Caller, run: &str) {
         ("step_approved", "gate"),
         ("step_delay_started", "pause"),
         ("step_delay_completed", "pause"),
+        ("step_subworkflow_started", "child"),
         ("step_dispatched", "flaky"),
         ("step_retry_scheduled", "flaky"),
         ("step_completed", "flaky"),
         ("step_failed", "broken"),
         ("step_error_redirect", "broken"),
         ("step_completed", "repair"),
-        ("step_subworkflow_completed", "child"),
         ("step_transform_completed", "sum"),
         ("step_switch_evaluated", "route"),
         ("step_skipped", "empty"),
@@ -170,6 +170,7 @@ async fn check_timeline(caller: &Caller, run: &str) {
     ];
     let places: Vec<usize> = story.iter().map(|(kind, step)| place(kind, step)).collect();
     assert!(places.is_sorted(), "{places:?}");
+    assert!(place("step_subworkflow_completed", "child") < place("step_transform_completed", "sum"));
     let retry = &events[place("step_retry_scheduled", "flaky")]["data"];
     assert!(retry["seed"].is_u64() && retry["delay_ms"].is_u64(), "{retry}");
     let last = events.last().unwrap();

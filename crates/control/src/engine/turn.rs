@@ -36,7 +36,7 @@ impl Engine {
         let lease = RunLease::of(&self.process, &acquired, request);
         let arrivals = Arrivals::of(&acquired, request, first);
         let (tenant, run) = (acquired.start.tenant.clone(), acquired.start.run);
-        let made = lease.guard(self.try_turn(acquired, request)).await;
+        let made = lease.guard(Box::pin(self.try_turn(acquired, request))).await;
         if request.try_number.is_some() && !matches!(made, Ok(Err(TurnError::Abandoned(_)))) {
             self.suspects.survived(run);
         }

@@ -43,7 +43,6 @@ fn middle_part(key: &str) -> &str {
 }
 
 impl ChildRows {
-    #[expect(clippy::wildcard_enum_match_arm, reason = "the other tables say nothing of children")]
     fn take(&mut self, (table, key, value): &Write) {
         let run = last_part(key).to_owned();
         match (table, value) {
