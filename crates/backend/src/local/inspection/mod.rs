@@ -102,17 +102,19 @@ fn rule(invariant: Invariant) -> Option<Rule> {
 /// What a finding at this row would be about. None: there is nothing to check.
 fn subject(look: &Inspection<'_>, invariant: Invariant, table: Table, row: &Row) -> Option<String> {
     match (invariant, table) {
-        (Invariant::KeyWithoutRun | Invariant::ReservationLeftBehind | Invariant::LimitCountDrift, _) => {
-            rows::after_tenant(&row.key).map(str::to_owned)
-        }
+        (
+            Invariant::KeyWithoutRun
+            | Invariant::ReservationLeftBehind
+            | Invariant::LimitCountDrift
+            | Invariant::PermitNotDue
+            | Invariant::PermitWithoutJob,
+            _,
+        ) => rows::after_tenant(&row.key).map(str::to_owned),
         (Invariant::StepWithoutJob, _) => steps::awaited(row),
         (Invariant::InboxNotDrained, Table::Inbox) | (Invariant::PermitWithoutBudget, _) => {
             row.key.split('/').nth(1).map(str::to_owned)
         }
         (Invariant::LockDebt | Invariant::LockNotListed, _) => locks::resource(look.tenant, &row.key),
-        (Invariant::PermitNotDue | Invariant::PermitWithoutJob, _) => {
-            rows::after_tenant(&row.key).map(str::to_owned)
-        }
         (Invariant::RowDamaged, _) => Some(damage::subject(table, &row.key)),
         (_, _) => Some(rows::last_part(&row.key).to_owned()),
     }
