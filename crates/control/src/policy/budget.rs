@@ -142,7 +142,12 @@ fn reserve(tenant: &TenantId, due: &HeldDue, budget: &Budget, place: &Place, pol
         HoldReason::BudgetApproved => {
             Some(format!("approved; budget {} has reserved what is left", budget.name))
         }
-        _ => None,
+        HoldReason::PolicyPending
+        | HoldReason::PolicyUnavailable
+        | HoldReason::PolicyThrottled
+        | HoldReason::Approval
+        | HoldReason::BudgetPending
+        | HoldReason::BudgetApproval => None,
     };
     let reservation = JobReservation {
         name: budget.name.clone(),
