@@ -87,6 +87,7 @@ pub struct Adjustment {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[must_use]
+#[expect(clippy::large_enum_variant, reason = "an answer lives as long as it takes to read it")]
 pub enum Reserved {
     /// Granted now, or before for the same request.
     Granted { permit: Permit, state: LedgerState, is_replay: bool },

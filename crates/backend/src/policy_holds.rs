@@ -81,6 +81,7 @@ pub struct JobReservation {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[must_use]
+#[expect(clippy::large_enum_variant, reason = "an answer lives as long as it takes to read it")]
 pub enum Settled {
     /// It went to its queue; or, if it has to reserve first, its budget is next.
     Released,

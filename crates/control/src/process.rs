@@ -75,6 +75,14 @@ impl Process {
         self.clock.now()
     }
 
+    /// The wall clock, as far as this process knows. The store decides which window of a budget it is; this says which
+    /// one to ask for first.
+    pub(crate) fn wall(&self) -> Timestamp {
+        let (now, lead) = (self.now(), self.clock.wall_lead());
+        let size = Duration::from_millis(lead.unsigned_abs());
+        if lead >= 0 { now + size } else { now - size }
+    }
+
     /// Between half and all of `longest`, so that replicas that fail together do not return together.
     pub fn jittered(&self, longest: Duration) -> Duration {
         Duration::from_millis(self.identity.between(millis(longest / 2), millis(longest)))

@@ -40,11 +40,11 @@ impl Runs {
     async fn announce_released(&self, tenant: &TenantId, job: &JobId) {
         let read = ReadJob { tenant: tenant.clone(), job: job.clone() };
         let Ok(Some(found)) = self.process.call(read).await else { return };
-        match found.state {
-            JobState::Queued => self.process.announce_jobs(tenant, [found.job.new.topic]),
+        if found.state == JobState::Queued {
+            self.process.announce_jobs(tenant, [found.job.new.topic]);
+        } else if found.state == JobState::Held {
             // Its budget is next.
-            JobState::Held => self.process.wake(Wake::JobsHeld { tenant: tenant.clone() }),
-            _ => {}
+            self.process.wake(Wake::JobsHeld { tenant: tenant.clone() });
         }
     }
 

@@ -68,7 +68,7 @@ causes! {
     BudgetPending = "budget_pending", "nothing to do while a process with the role scheduler is online";
     /// The budget of the step has too little left.
     BudgetExhausted = "budget_exhausted",
-        "wait until the budget resets or something is settled, or raise it: `interlock budgets adjust NAME --delta D --reason R`";
+        "wait until it resets or something is settled, or raise it: `interlock budgets adjust`";
     /// It was pushed to a worker that is not known to have it yet.
     Dispatched = "dispatched",
         "nothing to do: if the worker's heartbeats do not count the job, it is dispatched again";

@@ -115,8 +115,8 @@ fn route() -> Value {
     })
 }
 
-/// Steps that spend: one waits for its budget, one fails without it, one asks. All of them have a timeout, because nothing may
-/// ever be free again.
+/// Steps that spend: one waits for its budget, one fails without it, one asks. Those that may wait have a timeout, because
+/// nothing may ever be free again.
 fn funded() -> Value {
     let retry = json!({"max_retries": 2, "initial_backoff_sec": 0.1, "multiplier": 1, "max_backoff_sec": 1});
     json!({

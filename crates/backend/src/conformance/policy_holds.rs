@@ -9,13 +9,15 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use interlock_model::approval::{Approval, ApprovalState, Decision, Resolution, Verdict};
-use interlock_model::dispatch_policy::{HeldJob, Hold, HoldReason, Throttle};
+use interlock_model::dispatch_policy::{Hold, HoldReason, Throttle};
 use interlock_model::history::{Event, EventKind};
 use interlock_model::job::{EndCause, JobOutcome, JobState};
 use interlock_model::{JobId, RunId, TenantId, Timestamp};
 
 use super::Subject;
-use super::scene::{Scene, acme, deploy, document, globex, name, new_job, outcomes, running, topic};
+use super::scene::{
+    Scene, acme, deploy, document, globex, held_job, name, new_job, outcomes, running, topic,
+};
 use crate::jobs::JobView;
 use crate::policy_holds::{AcquireHeldJobs, HeldDue, Settled, Settlement};
 use crate::{PageRequest, StoreError};
@@ -66,13 +68,7 @@ impl Scene {
         let run = self.started(tenant).await;
         let mut turn = running(&self.taken(tenant, run).await);
         turn.dispatched.clear();
-        turn.held = (1..=jobs)
-            .map(|attempt| HeldJob {
-                job: new_job(run, attempt),
-                reason: HoldReason::PolicyPending,
-                detail: "to be asked".to_owned(),
-            })
-            .collect();
+        turn.held = (1..=jobs).map(|attempt| held_job(new_job(run, attempt))).collect();
         let held = turn.held.iter().map(|held| held.job.id.clone()).collect();
         let _ = self.commit(turn).await.expect("the turn is in time");
         (run, held)
@@ -160,11 +156,7 @@ pub async fn a_held_job_of_a_first_turn_is_one_write_with_the_start(subject: &mu
     let plan = std::sync::Arc::make_mut(start.plan.as_mut().expect("it can begin"));
     let turn = plan.first_turn.as_mut().expect("it is small");
     let job = turn.dispatched.remove(0);
-    turn.held = vec![HeldJob {
-        job: job.clone(),
-        reason: HoldReason::PolicyPending,
-        detail: "to be asked".to_owned(),
-    }];
+    turn.held = vec![held_job(job.clone())];
     let _ = scene.admit(start).await;
     assert_eq!(scene.claim(&acme(), 10).await, []);
     let due = scene.take_held(&acme(), Duration::ZERO, 10).await;

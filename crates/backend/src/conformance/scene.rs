@@ -12,6 +12,7 @@ use interlock_model::admission::{FirstTurn, IdempotentIntent, RunRequest, StartO
 use interlock_model::approval::{Approval, ApprovalState};
 use interlock_model::child::ChildEffects;
 use interlock_model::dead_letter::{DeadLetter, LetterCode};
+use interlock_model::dispatch_policy::{HeldJob, HoldReason};
 use interlock_model::fingerprint::Fingerprint;
 use interlock_model::job::{JobOutcome, NewJob};
 use interlock_model::limit::Limits;
@@ -318,6 +319,11 @@ pub(super) fn new_job(run: RunId, attempt: u32) -> NewJob {
         budget: None,
         trace: None,
     }
+}
+
+/// The job, held for the policy.
+pub(super) fn held_job(job: NewJob) -> HeldJob {
+    HeldJob { job, reason: HoldReason::PolicyPending, detail: "to be asked".to_owned() }
 }
 
 pub(super) fn approval(run: RunId, now: Timestamp) -> Approval {

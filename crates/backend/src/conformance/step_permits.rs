@@ -111,7 +111,7 @@ pub async fn a_deferred_result_settles_when_it_counts(subject: &mut dyn Subject)
     // No process delivers it. With the end of the lease it counts, and so does what was spent.
     subject.elapse(LEASE * 20).await;
     let lost = funded.scene.store.call(ExpireLeases { tenant: acme(), limit: 10 }).await.unwrap();
-    assert_eq!(lost, [claimed.job.id.clone()]);
+    assert_eq!(lost.as_slice(), std::slice::from_ref(&claimed.job.id));
     assert_eq!(funded.scene.job(&claimed.job.id).await.state, JobState::Succeeded);
     assert_eq!(funded.numbers().await, ["0.02", "0", "0", "0", "0.98"]);
 }

@@ -4,6 +4,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use interlock_model::budget::Amount;
 use interlock_poll::until;
 use rand::rngs::ChaCha8Rng;
 use rand::{RngExt as _, SeedableRng as _};
@@ -112,8 +113,7 @@ impl Spending {
         }
         assert_eq!(recorded, RUNS, "each run has one result");
         let usage = caller.get("/budgets/llm").await.expect(200).body["usage"].clone();
-        let micros =
-            |field: &str| (usage[field].as_str().unwrap().parse::<f64>().unwrap() * 1e6).round() as u64;
+        let micros = |field: &str| usage[field].as_str().unwrap().parse::<Amount>().unwrap().micros();
         assert_eq!(micros("spent"), recorded as u64 * SPENT, "{usage}");
         assert_eq!(micros("unsettled"), lost * RESERVED, "{usage}");
         assert_eq!((micros("reserved"), &usage["open_permits"]), (0, &json!(0)), "{usage}");

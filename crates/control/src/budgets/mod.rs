@@ -109,11 +109,6 @@ impl Budgets {
         self.process.clock.wall_lead()
     }
 
-    /// The wall clock. The store decides which window it is; this says which one to ask for first.
-    fn wall(&self) -> Timestamp {
-        wall_of(&self.process)
-    }
-
     async fn read(&self, tenant: &TenantId, name: &BudgetName) -> Result<Budget, BudgetError> {
         let found = self.process.call(ReadBudget { tenant: tenant.clone(), name: name.clone() }).await?;
         let missing = || StoreError::not_found("budget", name);
@@ -122,7 +117,7 @@ impl Budgets {
 
     /// What is counted of a budget in the window that it is now.
     pub fn current(&self, BudgetView { budget, total }: &BudgetView) -> Result<CurrentUsage, BudgetError> {
-        let now = self.wall();
+        let now = self.process.wall();
         let window = window_of(&budget.document, now)?;
         let is_newest = budget.window.as_ref().is_some_and(|newest| *newest == window.to_string());
         let total = if is_newest { *total } else { Ledger::default() };
@@ -149,7 +144,7 @@ impl Budgets {
         let mut list = ListBudgetGroups {
             tenant: tenant.clone(),
             name: budget.name.clone(),
-            window: window_of(&budget.document, self.wall())?.to_string(),
+            window: window_of(&budget.document, self.process.wall())?.to_string(),
             wall_lead: self.lead(),
             only,
             page: PageRequest { limit: GROUPS_A_PAGE, after: None },
@@ -172,7 +167,7 @@ impl Budgets {
 
     pub async fn reserve(&self, request: PermitRequest) -> Result<PermitGrant, BudgetError> {
         let PermitRequest { tenant, name, .. } = &request;
-        let mut now = self.wall();
+        let mut now = self.process.wall();
         for _ in 0..TRIES_MAX {
             let budget = self.read(tenant, name).await?;
             let (run, group) = group_of(&budget.document, request.run, request.key.as_deref())?;
@@ -265,7 +260,7 @@ impl Budgets {
             Some(request) => permit_id(&tenant, &name, request),
             None => self.process.identity.adjustment(),
         };
-        let mut now = self.wall();
+        let mut now = self.process.wall();
         check_adjustment(delta, until, now)?;
         for _ in 0..TRIES_MAX {
             let budget = self.read(&tenant, &name).await?;
@@ -297,13 +292,6 @@ impl Budgets {
         }
         Err(storm(&name))
     }
-}
-
-/// The wall clock, as far as this process knows.
-pub(crate) fn wall_of(process: &Process) -> Timestamp {
-    let (now, lead) = (process.now(), process.clock.wall_lead());
-    let size = Duration::from_millis(lead.unsigned_abs());
-    if lead >= 0 { now + size } else { now - size }
 }
 
 fn window_of(document: &BudgetDocument, now: Timestamp) -> Result<Window, BudgetError> {

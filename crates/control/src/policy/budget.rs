@@ -16,7 +16,6 @@ use interlock_model::{BudgetName, RunId, TenantId, Timestamp};
 
 use super::Policy;
 use super::judge::ask;
-use crate::budgets::wall_of;
 
 /// A document may change, and a window end, between reading and reserving. More often is a storm.
 const TRIES_MAX: usize = 5;
@@ -57,7 +56,7 @@ impl Policy {
         tenant: &TenantId,
         (due, asked): (&HeldDue, &StepBudget),
     ) -> Result<Settled, StoreError> {
-        let mut now = wall_of(&self.process);
+        let mut now = self.process.wall();
         for _ in 0..TRIES_MAX {
             let read = ReadBudget { tenant: tenant.clone(), name: asked.name.clone() };
             let Some(BudgetView { budget, .. }) = self.process.call(read).await? else {
@@ -143,7 +142,12 @@ fn reserve(tenant: &TenantId, due: &HeldDue, budget: &Budget, place: &Place, pol
         HoldReason::BudgetApproved => {
             Some(format!("approved; budget {} has reserved what is left", budget.name))
         }
-        _ => None,
+        HoldReason::PolicyPending
+        | HoldReason::PolicyUnavailable
+        | HoldReason::PolicyThrottled
+        | HoldReason::Approval
+        | HoldReason::BudgetPending
+        | HoldReason::BudgetApproval => None,
     };
     let reservation = JobReservation {
         name: budget.name.clone(),

@@ -37,18 +37,15 @@ impl Checker {
         let usages = usages(writes);
         for (table, key, value) in writes {
             let Some(value) = value else { continue };
-            match table {
-                Table::Jobs => {
-                    if let Ok(job) = serde_json::from_str::<Job>(value) {
-                        self.check_ended_job(key, &job, &usages);
-                    }
-                }
-                Table::BudgetPermits => {
-                    if let Ok(permit) = serde_json::from_str::<Permit>(value) {
-                        self.check_amount(key, &permit);
-                    }
-                }
-                _ => {}
+            if *table == Table::Jobs
+                && let Ok(job) = serde_json::from_str::<Job>(value)
+            {
+                self.check_ended_job(key, &job, &usages);
+            }
+            if *table == Table::BudgetPermits
+                && let Ok(permit) = serde_json::from_str::<Permit>(value)
+            {
+                self.check_amount(key, &permit);
             }
         }
     }
@@ -100,7 +97,12 @@ fn usages(writes: &[Write]) -> BTreeMap<JobId, JobUsage> {
     let results = results.filter_map(|(_, _, value)| serde_json::from_str(value.as_ref()?).ok());
     let usage = |event: InboxEvent| match event {
         InboxEvent::Job { job, outcome, .. } => outcome.usage().cloned().map(|usage| (job, usage)),
-        _ => None,
+        InboxEvent::Approval { .. }
+        | InboxEvent::ApprovalAsked { .. }
+        | InboxEvent::Cancel { .. }
+        | InboxEvent::Granted { .. }
+        | InboxEvent::Replaced { .. }
+        | InboxEvent::Retry { .. } => None,
     };
     results.filter_map(usage).collect()
 }

@@ -50,15 +50,12 @@ impl Draft<'_> {
             holder: PermitHolder::Job(&open.new.id),
         });
         book.close();
-        let job = match reserved? {
-            granted @ Reserved::Granted { .. } => {
-                let job = Job { permit: Some(asked.permit.clone()), ..open.clone() };
-                self.put(Table::Jobs, rows::job(self.id, &job.new.id), &job);
-                (job, granted)
-            }
-            refused => (open.clone(), refused),
-        };
-        Ok(Some(job))
+        let (reserved, mut job) = (reserved?, open.clone());
+        if matches!(reserved, Reserved::Granted { .. }) {
+            job.permit = Some(asked.permit.clone());
+            self.put(Table::Jobs, rows::job(self.id, &job.new.id), &job);
+        }
+        Ok(Some((job, reserved)))
     }
 
     /// Counts what the jobs that end in this decision had reserved. A damaged budget does not keep a job from its end: the
