@@ -56,7 +56,7 @@ async fn a_queued_start_waits_with_its_place_and_begins_when_the_slot_is_free() 
         usage["usage"],
         json!({"live": 2, "queued": 2, "debounced": 0, "max_runs": 1, "has_more": false})
     );
-    assert_eq!(usage["groups"][0], json!({"group": "acme/api", "live": 1, "queued": 2}));
+    assert_eq!(usage["groups"][0], json!({"group": "acme/api", "live": 1, "queued": 2, "debounced": 0}));
 
     let again = start(&server, &input).header("idempotency-key", "k").send().await.ok(200);
     assert_eq!(again, json!({"run_id": run, "status": "queued", "replayed": true}));
