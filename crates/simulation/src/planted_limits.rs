@@ -38,7 +38,6 @@ impl<'a> Misled<'a> {
             | Bug::ReplayExtendsQuiet
             | Bug::IdleGroupKeepsItsCredit
             | Bug::DelayWithoutEnd => action == ADMIT,
-            Bug::ChargeNotCorrected => action == COMMIT,
             Bug::QuietEndSkipsLimits => action == FIRE,
             Bug::LastComesFirst | Bug::HeaviestGroupFirst => true,
             _ => false,

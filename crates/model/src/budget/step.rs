@@ -38,9 +38,9 @@ pub fn job_permit_id(tenant: &TenantId, name: &BudgetName, job: &JobId) -> Permi
     hash[..32].parse().expect("hexadecimal digits make a permit")
 }
 
-/// The run whose amount the steps of this run spend, where each run has one.
+/// The run whose amount the steps of this run spend, where each run has one: children spend from that of their root.
 pub fn spending_run(start: &Start) -> RunId {
-    start.run
+    start.root()
 }
 
 impl BudgetDocument {

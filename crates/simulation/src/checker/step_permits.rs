@@ -97,7 +97,8 @@ fn usages(writes: &[Write]) -> BTreeMap<JobId, JobUsage> {
     let results = results.filter_map(|(_, _, value)| serde_json::from_str(value.as_ref()?).ok());
     let usage = |event: InboxEvent| match event {
         InboxEvent::Job { job, outcome, .. } => outcome.usage().cloned().map(|usage| (job, usage)),
-        InboxEvent::Approval { .. }
+        InboxEvent::Child { .. }
+        | InboxEvent::Approval { .. }
         | InboxEvent::ApprovalAsked { .. }
         | InboxEvent::Cancel { .. }
         | InboxEvent::Granted { .. }

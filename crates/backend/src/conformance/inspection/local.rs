@@ -2,6 +2,8 @@
 //!
 //! Keys are found, or made after the pattern of others: only the store knows how they are put together.
 
+mod limits;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,6 +12,7 @@ use interlock_model::doctor::Invariant;
 use interlock_model::{Clock, JobId, RunId};
 use serde_json::{Value, json};
 
+use self::limits::{of_children, of_limits};
 use super::super::OnManualClock;
 use super::super::scene::holder;
 use super::{Fixture, Plant, Planted};
@@ -184,58 +187,6 @@ async fn of_starts(soil: &Soil, fault: Invariant, fixture: &Fixture) -> String {
     }
 }
 
-async fn of_limits(soil: &Soil, fault: Invariant, fixture: &Fixture) -> String {
-    let (limited, missing) = (fixture.limited.to_string(), fixture.missing.to_string());
-    let [first, last] = fixture.waiting.map(|run| run.to_string());
-    match fault {
-        Invariant::LimitSlotWithoutRun => {
-            soil.copy(Table::LimitSlots, (&limited, &missing), &[]).await;
-            soil.count_group("live", 1).await;
-            missing
-        }
-        Invariant::RunWithoutLimitSlot => {
-            let alone = fixture.alone.to_string();
-            soil.remove(Table::LimitSlots, &alone).await;
-            soil.remove(Table::LimitGroups, "web").await;
-            alone
-        }
-        Invariant::LimitCountDrift => {
-            soil.count_group("live", 3).await;
-            "one/api".to_owned()
-        }
-        Invariant::FairQueueDrift => {
-            let group = json!({"charge": 5, "turn": 1, "queued": 2});
-            soil.put(Table::FairGroups, "acme/one/api/ghost", group.to_string()).await;
-            "one/api".to_owned()
-        }
-        Invariant::QueuedRunInNoQueue => {
-            soil.remove(Table::RunQueue, &last).await;
-            soil.count_group("queued", -1).await;
-            last
-        }
-        Invariant::LimitQueueEntryWithoutRun => {
-            soil.copy(Table::RunQueue, (&last, &missing), &[]).await;
-            soil.edit(Table::RunQueue, &missing, |entry| entry["run"] = json!(missing)).await;
-            soil.count_group("queued", 1).await;
-            missing
-        }
-        Invariant::DebouncedRunWithoutTimer => {
-            let debounced = fixture.debounced.to_string();
-            soil.remove(Table::LimitTimers, &format!("+{debounced}")).await;
-            debounced
-        }
-        Invariant::DebounceEntryWithoutRun => {
-            soil.copy(Table::Debounced, (&fixture.debounced.to_string(), &missing), &[]).await;
-            missing
-        }
-        Invariant::StartableRunWaits => {
-            soil.edit(Table::Limits, "one", |limit| limit["document"]["max_runs"] = json!(2)).await;
-            first
-        }
-        other => panic!("{other} is not about limits"),
-    }
-}
-
 async fn of_jobs(soil: &Soil, fault: Invariant, fixture: &Fixture) -> String {
     let text = |job: &JobId| job.to_string();
     let (queued, leased, ended) = (text(&fixture.queued), text(&fixture.leased), text(&fixture.ended));
@@ -325,26 +276,6 @@ async fn of_turns(soil: &Soil, fault: Invariant, fixture: &Fixture) -> String {
             posted
         }
         other => panic!("{other} is not about turns"),
-    }
-}
-
-async fn of_children(soil: &Soil, fault: Invariant, fixture: &Fixture) -> String {
-    let (parent, child) = (fixture.parent.to_string(), fixture.child.to_string());
-    let wanted = fixture.wanted.to_string();
-    match fault {
-        Invariant::ChildWithoutStep => {
-            soil.remove(Table::Children, &child).await;
-            child
-        }
-        Invariant::ChildStartNotDue => {
-            soil.remove(Table::ChildrenDue, &wanted).await;
-            wanted
-        }
-        _ => {
-            soil.remove(Table::ChildStarts, &wanted).await;
-            soil.remove(Table::ChildrenDue, &wanted).await;
-            format!("{parent}/{wanted}")
-        }
     }
 }
 
