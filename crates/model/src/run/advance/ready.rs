@@ -16,12 +16,19 @@ enum Readiness {
 }
 
 impl Machine<'_> {
-    /// Begins every ready step. One pass is enough, because each step comes after its dependencies.
+    /// Begins every ready step.
     pub(super) fn begin_ready(&mut self) -> Result<(), Illegal> {
-        let workflow = self.workflow;
+        while self.pass_over_steps()? {}
+        Ok(())
+    }
+
+    /// One pass is enough for what follows a step, because each step comes after its dependencies. But what a handler makes
+    /// good may let a step begin that comes before the handler. Returns whether one has.
+    fn pass_over_steps(&mut self) -> Result<bool, Illegal> {
+        let (workflow, mut has_handled) = (self.workflow, false);
         for id in &workflow.order {
             if self.has_ended() || (self.has_failure && self.has_fatal_failure()) {
-                return Ok(());
+                return Ok(false);
             }
             if self.status(id) != StepStatus::Pending {
                 continue;
@@ -29,12 +36,15 @@ impl Machine<'_> {
             let step = &workflow.steps[id];
             match self.readiness(step) {
                 Readiness::Now if self.is_full() => {}
-                Readiness::Now => self.begin_unless_skipped(id, step)?,
+                Readiness::Now => {
+                    self.begin_unless_skipped(id, step)?;
+                    has_handled |= !step.handles.is_empty() && self.status(id).is_settled();
+                }
                 Readiness::Later => {}
                 Readiness::Never(why) => self.skip(id, &why)?,
             }
         }
-        Ok(())
+        Ok(has_handled)
     }
 
     fn readiness(&self, step: &Step) -> Readiness {

@@ -123,6 +123,21 @@ fn an_error_handler_runs_only_after_a_failure_and_recovers_it() {
 }
 
 #[test]
+fn a_step_continues_whose_own_handler_has_just_recovered_the_step_before_it() {
+    let steps = json!({
+        "first": {"type": "worker", "topic": "t", "on_error": "report"},
+        "second": {"type": "worker", "topic": "t", "depends_on": ["first"], "on_error": "report"},
+        // It handles both, so that it comes after both, and is done at once.
+        "report": {"type": "notify", "input": {}},
+    });
+    let mut test = TestRun::of(&steps, json!({}));
+    test.fail(false);
+    assert_eq!(test.step("report").status, StepStatus::Succeeded);
+    assert_eq!(test.complete(json!(2)).id.step.to_string(), "second");
+    assert_eq!(test.status(), RunStatus::Succeeded);
+}
+
+#[test]
 fn a_handler_that_fails_fails_the_run() {
     let steps = json!({"main": {"type": "worker", "topic": "t", "on_error": "repair"}, "repair": worker()});
     let mut test = TestRun::of(&steps, json!({}));
