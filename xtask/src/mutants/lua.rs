@@ -80,7 +80,7 @@ pub(crate) const LUA: &[LuaMutant] = mutants! {
     "reserve_idempotency_key.lua" { "record.reservation.fence > call.fence" => "false" }
     "resolve_approval.lua" {
         "post(run_of(job), call.event)" => "",
-        "is_held and verdict == 'approved'" => "is_held",
+        "held and verdict == 'approved'" => "held",
     }
     "save_limit.lua" {
         "redis.call('HDEL', hash, unpack(rule_names))" => "",
@@ -103,7 +103,7 @@ pub(crate) const LUA: &[LuaMutant] = mutants! {
     "shared/fence.lua" { "math.max(last + 1," => "math.max(last," }
     "shared/grants.lua" {
         "      if group.queued > 0 then" => "      if false then",
-        "acquire_slots(run, claims)\n  redis.call" => "acquire_slots(run, {})\n  redis.call",
+        "acquire_slots(run, claims, is_child)\n  redis.call" => "acquire_slots(run, {}, is_child)\n  redis.call",
         "grant_steps == limits.grant_steps_max then\n    grant_at" => "false then\n    grant_at",
         "after and '(' .. after .. '/' or '-'" => "'-'",
         "if next_at then\n      grant_at(next_at, claim)\n    end\n    return false" => "return false",
@@ -146,7 +146,7 @@ pub(crate) const LUA: &[LuaMutant] = mutants! {
     "shared/replacements.lua" {
         "held[group.claim] and 1 or 0" => "1",
         "if pending then" => "if false then",
-        "if would_replace(group) and fullness_for_newcomer(group, group.live) then" => "if would_replace(group) then",
+        "would_replace(group) and fullness_for_newcomer(group, group.live) then" => "would_replace(group) then",
     }
     "shared/slot_flow.lua" { "redis.call('SREM', key('wf:runs:active'), run) == 0" => "false" }
     "shared/slots.lua" {
