@@ -35,7 +35,11 @@ local looks = {
   over_runs(function(run)
     local documents, name = {}, key('wf:run', run)
     local found = look('HMGET', name, 'start', 'head') or {}
-    add(documents, 'start', name, found[1] == '' and look('GET', key('wf:start', run)) or found[1])
+    local start = found[1]
+    if start == '' then
+      start = look('GET', key('wf:start', run))
+    end
+    add(documents, 'start', name, start)
     add(documents, 'head', name, found[2])
     return documents, nil
   end),

@@ -40,7 +40,10 @@ def given(name: str) -> tuple[dict[str, str], Any]:
     match name:
         case "workflows_create":
             # Not the same twice in one chain, which may delete it; and not more than a tenant may have.
-            return {}, {"id": f"hook-{number % 500}", "name": "hook", "steps": STEPS}
+            workflow = f"hook-{number % 500}"
+            # An earlier case may have paused it.
+            ask("POST", f"/api/v1/workflows/{workflow}/resume")
+            return {}, {"id": workflow, "name": "hook", "steps": STEPS}
         case "runs_start" | "runs_rerun":
             return {}, {}
         case "workers_claim":
