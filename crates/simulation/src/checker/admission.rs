@@ -199,7 +199,8 @@ impl Checker {
         self.counts.joined += 1;
         self.key_taken(asked, run);
         let tenant = self.tenants.entry(asked.request.tenant.clone()).or_default();
-        let is_there = tenant.live.contains(&run) || tenant.queued.contains(&run);
+        let is_there =
+            tenant.live.contains(&run) || tenant.queued.contains(&run) || tenant.children.contains(&run);
         self.require(is_there && by_key == ByKey::Fresh, Invariant::AnswersAreTrue, || {
             format!("a start in tenant {} joined run {run}, which is not live", asked.request.tenant)
         });
