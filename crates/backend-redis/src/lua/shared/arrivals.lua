@@ -140,7 +140,32 @@ local function reject(found, rows, full)
   return { outcome = 'limit_reached', blocked = blocked_by(full.group, full.reason, full.next_at), usage = found.usage }
 end
 
+-- The narrowest full limit that rejects, where none of them lets another run answer, end or wait longer: that one decides,
+-- and the groups behind it need not be read.
+local function first_that_rejects(claims)
+  for _, claim in ipairs(claims) do
+    local policy = read_limit_rule(limit_of(claim)).on_full
+    if policy ~= 'reject' and policy ~= 'queue' then
+      return nil
+    end
+  end
+  for _, claim in ipairs(claims) do
+    if read_limit_rule(limit_of(claim)).on_full == 'reject' then
+      local group = load_group(claim)
+      local reason, next_at = fullness_for_newcomer(group, group.live)
+      if reason then
+        return { group = group, reason = reason, next_at = next_at }
+      end
+    end
+  end
+  return nil
+end
+
 local function judge_start(start, found, rows)
+  local rejects = first_that_rejects(start.claims)
+  if rejects then
+    return reject(found, rows, rejects)
+  end
   local met = {}
   for index, claim in ipairs(start.claims) do
     met[index] = load_group(claim)
