@@ -206,9 +206,15 @@ impl Admission {
         let found = self.definitions.current(&request.tenant, &request.workflow).await;
         let mut workflow = found.map_err(StartError::Store)?;
         let mut book = self.limit_books.known(&request.tenant);
-        let mut reloads = 0;
+        let (mut reloads, mut is_fresh) = (0, false);
         loop {
-            let planned = plan(&request, workflow.as_deref(), source, &book);
+            let mut planned = plan(&request, workflow.as_deref(), source, &book);
+            if !is_fresh && matches!(planned, Err(StartError::NoGroup(_))) {
+                // The store is only asked about starts that have their groups. By now it may have another limit.
+                is_fresh = true;
+                book = self.limit_books.reload(&request.tenant).await.map_err(StartError::Store)?;
+                planned = plan(&request, workflow.as_deref(), source, &book);
+            }
             let refusal = match planned {
                 Ok(plan) => {
                     admit.plan = Some(Arc::new(plan));

@@ -221,3 +221,19 @@ async fn the_tenants_own_limit_is_set_by_its_document_and_keeps_the_others() {
     );
     assert_eq!(start(&server, &json!({"n": 3})).send().await.ok(202)["status"], json!("queued"));
 }
+
+#[tokio::test]
+async fn a_start_without_a_key_begins_once_the_limit_asks_for_none() {
+    let server = server().await;
+    for document in [Some(json!({"max_runs": 5, "key": "input.other"})), Some(json!({"max_runs": 5})), None] {
+        put(&server, "keyed", json!({"max_runs": 5, "key": "input.user"})).await.ok(200);
+        start(&server, &json!({"user": "ann"})).send().await.ok(200);
+        let refused = start(&server, &json!({"other": 1})).send().await;
+        assert!(text(&refused.problem(400, "invalid_request")["detail"]).contains("keyed"));
+        match document {
+            Some(document) => drop(put(&server, "keyed", document).await.ok(200)),
+            None => drop(server.delete("/api/v1/limits/keyed").send().await.ok(204)),
+        }
+        start(&server, &json!({"other": 1})).send().await.ok(200);
+    }
+}
