@@ -12,7 +12,7 @@ use interlock_backend::runs::READY_BYTES_MAX;
 use interlock_backend::{deliveries, documents, jobs, reconcile, registry};
 use interlock_model::budget::{self, Amount};
 use interlock_model::limit::fair;
-use interlock_model::limit::place::{JOINED_KEYS_MAX, POSITIONS_COUNTED};
+use interlock_model::limit::place::{JOINED_KEYS_MAX, POSITIONS_COUNTED, PRIORITY_SCORES};
 use interlock_model::limit::rule::LIMITS_MAX;
 use interlock_model::limit::{
     QUEUE_WAIT_DEFAULT, QUEUED_MAX_DEFAULT, RUN_BYTES_DEFAULT, TURN_BYTES_DEFAULT, WORKERS_MAX_DEFAULT,
@@ -71,7 +71,7 @@ files! { PIECES in "lua/shared/":
 }
 
 /// Bounds of the contract, which scripts name as `limits.<name>`. Times are in milliseconds.
-fn limits() -> [(&'static str, u64); 51] {
+fn limits() -> [(&'static str, u64); 52] {
     [
         ("amount_max", Amount::MAX.micros()),
         ("budget_events_max", budget::EVENTS_MAX as u64),
@@ -85,8 +85,6 @@ fn limits() -> [(&'static str, u64); 51] {
         ("fair_counted", fair::GROUPS_COUNTED as u64),
         ("fair_lane", fair::LANE),
         ("fair_remembered_max", fair::REMEMBERED_MAX.into()),
-        ("fair_reordered", fair::REORDERED_AT_ONCE as u64),
-        ("fair_run_ms", fair::RUN_MS_DEFAULT),
         ("gone_after", millis(GONE_AFTER)),
         ("grant_steps_max", GRANT_STEPS_MAX.into()),
         ("groups_looked_at", GROUPS_LOOKED_AT as u64),
@@ -109,11 +107,14 @@ fn limits() -> [(&'static str, u64); 51] {
         ("members_max", documents::MEMBERS_MAX as u64),
         ("open_permits_max", budget::OPEN_PERMITS_MAX.into()),
         ("positions_counted", POSITIONS_COUNTED as u64),
+        ("priority_scores", PRIORITY_SCORES),
         ("progress_rows_max", jobs::PROGRESS_ROWS_MAX),
         ("queue_wait_default", millis(QUEUE_WAIT_DEFAULT)),
         ("queued_default", QUEUED_MAX_DEFAULT.into()),
         ("ready_bytes_max", READY_BYTES_MAX as u64),
+        ("reordered_at_once", fair::REORDERED_AT_ONCE as u64),
         ("run_bytes_default", RUN_BYTES_DEFAULT),
+        ("run_ms_unknown", fair::RUN_MS_UNKNOWN),
         ("settled_kept", millis(budget::SETTLED_KEPT)),
         ("sharing_max", SHARING_MAX as u64),
         ("suspect_from", SUSPECT_FROM.into()),

@@ -184,6 +184,9 @@ pub async fn an_idle_group_brings_one_turn_with_it(subject: &mut dyn Subject) {
 pub async fn the_end_of_a_run_corrects_what_it_was_charged(subject: &mut dyn Subject) {
     let scene = scene(subject, fair(1)).await;
     // Runs take a minute, as far as is known.
+    let first = scene.live(user("c")).await;
+    subject.elapse(Duration::from_mins(1)).await;
+    scene.end_run(first).await;
     let mut live = scene.live(user("a")).await;
     for of in ["a", "b", "a", "b", "a", "b", "a", "b"] {
         scene.waiting_run(user(of)).await;
@@ -208,6 +211,25 @@ pub async fn the_end_of_a_run_corrects_what_it_was_charged(subject: &mut dyn Sub
     subject.elapse(Duration::from_mins(10)).await;
     live = follow(&scene, live).await;
     assert_eq!(users(live).await, "a");
+}
+
+pub async fn groups_take_turns_before_any_run_has_ended(subject: &mut dyn Subject) {
+    let scene = scene(subject, fair_with(1, json!({"vip": 3}))).await;
+    let mut live = scene.live(user("bob")).await;
+    for _ in 0..11 {
+        scene.waiting_run(user("bob")).await;
+    }
+    let mut vip = Vec::new();
+    for _ in 0..12 {
+        vip.push(scene.waiting_run(user("vip")).await);
+    }
+    let mut order = String::new();
+    for _ in 0..12 {
+        subject.elapse(Duration::from_millis(100)).await;
+        live = follow(&scene, live).await;
+        order.push(if vip.contains(&live) { 'v' } else { 'b' });
+    }
+    assert!((8..=10).contains(&order.matches('v').count()), "three of four are the heavier group's: {order}");
 }
 
 pub async fn the_time_of_approvals_is_not_charged(subject: &mut dyn Subject) {
@@ -322,6 +344,30 @@ pub async fn nothing_is_lost_when_a_queue_becomes_fair_and_back(subject: &mut dy
         scene.begin_granted(run).await;
     }
     assert_eq!(scene.usage("shared", "").await.1, 0);
+}
+
+pub async fn a_queue_by_arrival_becomes_one_by_priority_and_back(subject: &mut dyn Subject) {
+    let in_order =
+        |order: &str| json!({"max_runs": 1, "on_full": "queue", "queue": {"max": 10, "order": order}});
+    let scene = scene(subject, in_order("fifo")).await;
+    let mut live = scene.live(user("a")).await;
+    let mut waiting = Vec::new();
+    for priority in [0, 9, 3] {
+        waiting.push(queued(&scene.arrive_with(priority, user("a")).await).0);
+    }
+    let listed = async |of: [usize; 4], waiting: &[RunId]| {
+        assert_eq!(scene.queue("shared", "").await, of.map(|at| waiting[at]));
+    };
+    scene.save_limit("shared", in_order("priority")).await;
+    waiting.push(queued(&scene.arrive_with(6, user("a")).await).0);
+    listed([1, 3, 2, 0], &waiting).await;
+    scene.save_limit("shared", in_order("fifo")).await;
+    listed([0, 1, 2, 3], &waiting).await;
+    waiting.push(scene.waiting_run(user("a")).await);
+    for run in waiting {
+        live = follow(&scene, live).await;
+        assert_eq!(live, run, "in the order of their arrival");
+    }
 }
 
 pub async fn fair_queues_survive_a_reopening(subject: &mut dyn Subject) {

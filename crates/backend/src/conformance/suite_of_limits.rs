@@ -84,6 +84,8 @@ macro_rules! rules_of_limits {
                 the_time_of_approvals_is_not_charged,
                 runs_leave_a_fair_queue_and_move_in_it,
                 nothing_is_lost_when_a_queue_becomes_fair_and_back,
+                a_queue_by_arrival_becomes_one_by_priority_and_back,
+                groups_take_turns_before_any_run_has_ended,
                 fair_queues_survive_a_reopening,
             }
             children::{

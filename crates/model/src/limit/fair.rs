@@ -9,8 +9,9 @@ use super::GroupKey;
 use crate::time::millis;
 use crate::{LimitName, Timestamp};
 
-/// What a run is charged while no run of its workflow has ended yet.
-pub const RUN_MS_DEFAULT: u64 = 60_000;
+/// What a run is charged while no run of its workflow has ended yet: as good as nothing, until its end corrects it. A guess
+/// that is too high would have each newcomer enter at that charge, and wait until those before it have used as much.
+pub const RUN_MS_UNKNOWN: u64 = 0;
 
 /// Groups whose charges are remembered while none of their runs waits; those with the smallest charges are forgotten first.
 pub const REMEMBERED_MAX: u32 = 256;

@@ -51,6 +51,19 @@ impl From<StartPriority> for u8 {
 /// Milliseconds of waiting that count as one level.
 const LEVEL_MS: u64 = 60_000;
 
+/// The scores of queues by priority begin here, above those of queues by arrival: a run shows in which order it waits.
+pub const PRIORITY_SCORES: u64 = 250_000_000_000_000;
+
+/// The scores with which a run waits in a queue of this order since before the order has changed: from, and until before.
+pub fn scores_of_other_orders(order: QueueOrder) -> &'static [(u64, u64)] {
+    match order {
+        QueueOrder::Fifo => &[(PRIORITY_SCORES, u64::MAX)],
+        QueueOrder::Priority => &[(0, PRIORITY_SCORES), (fair::LANE, u64::MAX)],
+        // One with 0 was put before all groups.
+        QueueOrder::Fair => &[(1, fair::LANE)],
+    }
+}
+
 /// The place of a run among those that wait. It keeps it when it moves to another queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QueuePlace {
@@ -65,11 +78,11 @@ impl QueuePlace {
     /// The run with the smallest number goes first; of equal ones, the one that arrived first. A run that gains a level per
     /// minute keeps its distance to all others, so that this number never changes.
     pub fn score(&self, order: QueueOrder) -> u64 {
+        let urgency = self.at.as_millis() + u64::from(StartPriority::HIGHEST - self.priority.0) * LEVEL_MS;
         match order {
             QueueOrder::Fifo => self.arrival,
-            QueueOrder::Priority | QueueOrder::Fair => {
-                self.at.as_millis() + u64::from(StartPriority::HIGHEST - self.priority.0) * LEVEL_MS
-            }
+            QueueOrder::Priority => PRIORITY_SCORES + urgency,
+            QueueOrder::Fair => urgency,
         }
     }
 }

@@ -6,7 +6,7 @@ use interlock_backend::limits::StoredLimit;
 use interlock_backend::local::Table;
 use interlock_model::Timestamp;
 use interlock_model::limit::GroupKey;
-use interlock_model::limit::fair::{FairCharge, FairGroup, RUN_MS_DEFAULT, cost};
+use interlock_model::limit::fair::{FairCharge, FairGroup, RUN_MS_UNKNOWN, cost};
 use interlock_model::limit::place::RunSlots;
 use interlock_model::time::millis;
 use serde::Deserialize;
@@ -208,7 +208,7 @@ impl Shares {
         }
         let others = self.waited(changed).filter(|(other, ..)| other.0 == name.0);
         let least = others.map(|(.., charge)| charge).min()?;
-        let run_ms = self.means.get(workflow).copied().unwrap_or(RUN_MS_DEFAULT);
+        let run_ms = self.means.get(workflow).copied().unwrap_or(RUN_MS_UNKNOWN);
         let turn = cost(run_ms, weight(limits, name));
         (after.charge.saturating_add(turn) < least).then(|| {
             let what =

@@ -4,7 +4,7 @@
 -- `wf:limit:fair:groups` has the charge of each group, and its number among equals. Those with runs that wait stand in
 -- `wf:limit:fair:turns`, the others in `wf:limit:fair:idle`, by their charges. `wf:limit:fair:queue` has the runs that wait:
 -- `<fair group>/<score>/<arrival>/<run>`.
-local fair = { reordered = 0 }
+local fair = {}
 
 function fair.key(part, claim)
   return key('wf:limit:fair:' .. part, claim)
@@ -37,7 +37,7 @@ end
 
 -- How long runs of a workflow hold their slots.
 function fair.run_ms(workflow)
-  return tonumber(redis.call('HGET', key('wf:limit:run_ms'), workflow) or limits.fair_run_ms)
+  return tonumber(redis.call('HGET', key('wf:limit:run_ms'), workflow) or limits.run_ms_unknown)
 end
 
 function fair.entry(name, score, arrival, run)

@@ -4,7 +4,7 @@
 -- `wf:limit:timers` has what is granted at a time: `<time>/<limit>/<group>`, or all groups of a limit,
 -- `<time>/<limit>/*`, or those behind one, `<time>/<limit>/*/<group>`. `<time>/<limit>/+<run>` ends the quiet period of a
 -- run. No escaped group begins with a star or a plus.
-local grant_steps, granted = 0, 0
+local grant_steps, granted, reordered = 0, 0, 0
 
 -- Puts a run into the queue of the group that keeps it from starting.
 local function wait_for(run, place, group, next_at)
@@ -20,22 +20,18 @@ end
 
 -- Moves runs that wait since before the order of their queue has changed to where they belong now.
 local function reorder(group)
-  local from, to = '1', '(' .. integer(limits.fair_lane)
-  if group.rule.order ~= 'fair' then
-    if not group.virtual_time or redis.call('ZCARD', fair.key('turns', group.claim)) == 0 then
-      return
-    end
-    from, to = integer(limits.fair_lane), '+inf'
-  end
-  local count = limits.fair_reordered - fair.reordered
-  local members = count > 0 and redis.call('ZRANGEBYSCORE', key('wf:limit:queue', group.claim), from, to, 'LIMIT', 0, count)
-  for _, member in ipairs(members or {}) do
-    local run = run_at(member)
-    local place = read_place(redis.call('HGET', key('wf:run', run), 'waiting'))
-    fair.reordered = fair.reordered + 1
-    if place and place.claim == group.claim and member_of(place, run) == member then
-      leave_queue(run, place)
-      wait_for(run, place, group)
+  local queue = key('wf:limit:queue', group.claim)
+  for _, scores in ipairs(scores_of_other_orders(group.rule.order)) do
+    local count = limits.reordered_at_once - reordered
+    local members = count > 0 and redis.call('ZRANGEBYSCORE', queue, scores[1], scores[2], 'LIMIT', 0, count)
+    for _, member in ipairs(members or {}) do
+      local run = run_at(member)
+      local place = read_place(redis.call('HGET', key('wf:run', run), 'waiting'))
+      reordered = reordered + 1
+      if place and place.claim == group.claim and member_of(place, run) == member then
+        leave_queue(run, place)
+        wait_for(run, place, group)
+      end
     end
   end
 end

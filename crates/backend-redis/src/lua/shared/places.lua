@@ -10,10 +10,22 @@ end
 
 -- A minute of waiting is worth a level. A run keeps its distance to all others, so that its score never changes.
 local function score_of(place, order)
-  if order ~= 'fifo' then
-    return place.at + (9 - place.priority) * 60000
+  if order == 'fifo' then
+    return place.arrival
   end
-  return place.arrival
+  return place.at + (9 - place.priority) * 60000 + (order == 'priority' and limits.priority_scores or 0)
+end
+
+-- The scores with which a run waits in a queue of this order since before the order has changed.
+local function scores_of_other_orders(order)
+  local priority, lane = integer(limits.priority_scores), integer(limits.fair_lane)
+  if order == 'fifo' then
+    return { { priority, '+inf' } }
+  elseif order == 'priority' then
+    return { { '-inf', '(' .. priority }, { lane, '+inf' } }
+  end
+  -- One with 0 was put before all groups.
+  return { { '1', '(' .. lane } }
 end
 
 -- Among equal scores, members sort by their arrival.

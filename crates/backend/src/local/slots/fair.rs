@@ -17,7 +17,7 @@ impl Draft<'_> {
     /// How long runs of the workflow hold their slots.
     pub(super) fn run_ms(&self, workflow: &WorkflowId) -> Result<u64, StoreError> {
         let known = self.get_seen(Table::RunMeans, &rows::workflow(self.id, workflow))?;
-        Ok(known.unwrap_or(fair::RUN_MS_DEFAULT))
+        Ok(known.unwrap_or(fair::RUN_MS_UNKNOWN))
     }
 
     pub(super) fn fair_group(

@@ -7,7 +7,7 @@ use interlock_model::limit::GroupKey;
 use interlock_model::limit::document::QueueOrder;
 use interlock_model::limit::fair::{self, GROUPS_COUNTED, LANE, REORDERED_AT_ONCE};
 use interlock_model::limit::group::Fullness;
-use interlock_model::limit::place::{POSITIONS_COUNTED, QueuedRun, Waiting};
+use interlock_model::limit::place::{POSITIONS_COUNTED, QueuedRun, Waiting, scores_of_other_orders};
 use interlock_model::limit::rule::SlotClaim;
 
 use super::super::draft::Draft;
@@ -30,20 +30,20 @@ impl Draft<'_> {
 
     /// Moves runs that wait since before the order of their queue has changed to where they belong now.
     pub(super) fn reorder(&mut self, claim: &SlotClaim) -> Result<(), StoreError> {
-        let met = self.group(claim)?;
-        let all = rows::run_queue(self.id, claim);
-        let lane = rows::queue_from(self.id, claim, LANE);
-        let misplaced = match met.rule.queue.order {
-            QueueOrder::Fair => (rows::queue_from(self.id, claim, 1), lane),
-            QueueOrder::Fifo | QueueOrder::Priority if met.group.fair.waiting == 0 => return Ok(()),
-            QueueOrder::Fifo | QueueOrder::Priority => (lane, end_of(&all)),
-        };
-        let (from, until) = &misplaced;
-        for row in self.scan_seen(Table::RunQueue, (from, until), REORDERED_AT_ONCE - self.reordered)? {
-            self.reordered += 1;
-            let entry: QueueEntry = parse(Table::RunQueue, &row.key, &row.value)?;
-            self.leave_queue(entry.run)?;
-            self.enter_queue(&entry, (claim, Fullness::Others))?;
+        let order = self.group(claim)?.rule.queue.order;
+        let end = end_of(&rows::run_queue(self.id, claim));
+        for (from, until) in scores_of_other_orders(order) {
+            let from = rows::queue_from(self.id, claim, *from);
+            let until =
+                if *until == u64::MAX { end.clone() } else { rows::queue_from(self.id, claim, *until) };
+            let rows =
+                self.scan_seen(Table::RunQueue, (&from, &until), REORDERED_AT_ONCE - self.reordered)?;
+            for row in rows {
+                self.reordered += 1;
+                let entry: QueueEntry = parse(Table::RunQueue, &row.key, &row.value)?;
+                self.leave_queue(entry.run)?;
+                self.enter_queue(&entry, (claim, Fullness::Others))?;
+            }
         }
         Ok(())
     }
