@@ -34,6 +34,9 @@ crate::named_enum! {
         StepDelayCompleted = "step_delay_completed",
         StepEventEmitted = "step_event_emitted",
         StepForeachStarted = "step_foreach_started",
+        StepParallelStarted = "step_parallel_started",
+        /// Enough of its branches have succeeded. The others are cancelled.
+        StepParallelCompleted = "step_parallel_completed",
         /// A switch has chosen the step that follows it.
         StepSwitchEvaluated = "step_switch_evaluated",
         /// A child run is to be started.

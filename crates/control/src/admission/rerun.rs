@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use interlock_model::run::Run;
 use interlock_model::step::{StepRun, StepStatus};
-use interlock_model::workflow::Workflow;
+use interlock_model::workflow::{ParallelRule, ParallelStrategy, StepKind, Workflow};
 use interlock_model::{StepId, StepKey};
 
 use super::StartError;
@@ -19,7 +19,16 @@ pub(super) fn steps_before(
         return Err(StartError::UnknownStep(step.clone()));
     }
     let mut copied = Vec::new();
-    for before in dependencies(workflow, step) {
+    let before = dependencies(workflow, step);
+    let kept = branches_kept(workflow, source, step);
+    // What a kept step owns has ended with it, in whatever way.
+    let owned = before.iter().chain(&kept).flat_map(|step| owned_below(workflow, step));
+    for step in kept.iter().cloned().chain(owned) {
+        let key = StepKey::whole(&step);
+        let found = source.steps.get(&key).filter(|found| found.status.is_settled());
+        copied.extend(found.map(|found| (key, StepRun { fan_out: None, ..found.clone() })));
+    }
+    for before in before {
         let key = StepKey::whole(&before);
         match source.steps.get(&key) {
             Some(found) if matches!(found.status, StepStatus::Succeeded | StepStatus::Skipped) => {
@@ -42,11 +51,42 @@ fn dependencies(workflow: &Workflow, step: &StepId) -> BTreeSet<StepId> {
     let mut open = vec![step.clone()];
     while let Some(next) = open.pop() {
         let Some(definition) = workflow.steps.get(&next) else { continue };
+        // The owner begins again, and so waits for its dependencies.
+        open.extend(definition.owner.clone());
         for before in &definition.depends_on {
             if found.insert(before.clone()) {
                 open.push(before.clone());
             }
         }
+    }
+    found
+}
+
+/// The other branches of the parallel steps around `step` that succeeded, where none may fail: only this one is repeated.
+fn branches_kept(workflow: &Workflow, source: &Run, step: &StepId) -> Vec<StepId> {
+    let (mut kept, mut inner) = (Vec::new(), step);
+    while let Some(owner) = workflow.steps.get(inner).and_then(|step| step.owner.as_ref()) {
+        let rule = workflow.steps.get(owner).map(|owner| &owner.kind);
+        if let Some(StepKind::Parallel(ParallelRule { branches, strategy: ParallelStrategy::All, .. })) = rule
+        {
+            let has_succeeded = |branch: &&StepId| {
+                matches!(source.step_status(branch), StepStatus::Succeeded | StepStatus::Skipped)
+            };
+            kept.extend(branches.iter().filter(|branch| *branch != inner).filter(has_succeeded).cloned());
+        }
+        inner = owner;
+    }
+    kept
+}
+
+/// Everything that belongs to `step`, directly or not.
+fn owned_below(workflow: &Workflow, step: &StepId) -> Vec<StepId> {
+    let mut found = Vec::new();
+    let mut open = vec![step];
+    while let Some(next) = open.pop() {
+        let owned = workflow.steps.get(next).map_or(&[][..], |step| step.kind.owned());
+        found.extend(owned.iter().cloned());
+        open.extend(owned);
     }
     found
 }

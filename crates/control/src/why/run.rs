@@ -164,10 +164,10 @@ impl Why {
     }
 }
 
-/// Whether the step waits for an event. One that fans out waits through its items.
+/// Whether the step waits for an event itself, and not through its items or branches.
 pub(super) fn waits(step: &StepRun) -> bool {
     let is_begun = matches!(step.status, StepStatus::Running | StepStatus::Waiting);
-    is_begun && step.fan_out.is_none()
+    is_begun && (step.job_open || step.child_open || step.wake_at.is_some())
 }
 
 fn approval_open(key: &StepKey, job: &JobId, step: &StepRun) -> Cause {

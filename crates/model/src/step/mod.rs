@@ -87,6 +87,8 @@ crate::named_enum! {
         ExpressionFailed = "expression_failed",
         /// No case of a switch applies, and it has no default.
         NoCaseMatches = "no_case_matches",
+        /// Too many branches of a parallel step have failed.
+        TooFewBranches = "too_few_branches",
         /// The run that the step started has failed.
         ChildFailed = "child_failed",
         /// There is no workflow that the step could start.

@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use super::document::{RetryDocument, StepBudgetDocument, StepDocument, StepType, WorkflowDocument};
 use super::graph::{Graph, Route};
+use super::parallel::ParallelRule;
 use super::subworkflow::SubworkflowRule;
 use super::switch::SwitchRule;
 use super::{ROOTS, STEPS_MAX};
@@ -43,6 +44,8 @@ pub struct Workflow {
 pub struct Step {
     pub kind: StepKind,
     pub depends_on: BTreeSet<StepId>,
+    /// The step whose branch it is: it begins while that one runs, and ends with it at the latest.
+    pub owner: Option<StepId>,
     /// The branches of switches through which it is reached.
     pub routes: Vec<Route>,
     /// If it is false, the step is skipped.
@@ -68,6 +71,7 @@ pub enum StepKind {
     Transform { input: Template },
     Notify { input: Template },
     Switch(SwitchRule),
+    Parallel(ParallelRule),
     Subworkflow(SubworkflowRule),
 }
 
@@ -88,8 +92,14 @@ impl StepKind {
             | Self::Delay(_)
             | Self::Transform { .. }
             | Self::Notify { .. }
-            | Self::Switch(_) => None,
+            | Self::Switch(_)
+            | Self::Parallel(_) => None,
         }
+    }
+
+    /// The steps that belong to it.
+    pub fn owned(&self) -> &[StepId] {
+        if let Self::Parallel(rule) = self { &rule.branches } else { &[] }
     }
 }
 
@@ -155,7 +165,8 @@ impl Workflow {
         });
         let compiled: BTreeMap<StepId, Step> = compiled.collect::<Result<_, _>>()?;
         let awaited: BTreeSet<&StepId> = compiled.values().flat_map(|step| &step.depends_on).collect();
-        let leaves = compiled.keys().filter(|step| !awaited.contains(step)).cloned().collect();
+        let leaves = compiled.iter().filter(|(id, step)| step.owner.is_none() && !awaited.contains(id));
+        let leaves = leaves.map(|(id, _)| id.clone()).collect();
         Ok(Self {
             timeout: at("timeout_sec", seconds(document.timeout_sec))?,
             input_schema: at("input_schema", schema(document.input_schema.as_ref(), patterns))?,
@@ -206,6 +217,7 @@ impl WrittenStep<'_> {
         Ok(Step {
             kind: self.kind(workflow)?,
             depends_on: graph.follows.remove(self.id).unwrap_or_default(),
+            owner: graph.owners.remove(self.id),
             routes: graph.routes.remove(self.id).unwrap_or_default(),
             condition: condition.map(|it| self.expression("condition", it)).transpose()?,
             on_error: document.on_error.clone(),
@@ -225,13 +237,14 @@ impl WrittenStep<'_> {
         let (written, kind) = (self.document, self.document.kind);
         let is_worker = kind.is_worker();
         let is_tried = is_worker || kind == StepType::Subworkflow;
-        let takes_time = is_tried || kind == StepType::Approval;
+        let takes_time = is_tried || matches!(kind, StepType::Approval | StepType::Parallel);
+        let has_many = kind == StepType::Parallel || (is_tried && written.for_each.is_some());
         let has_output = is_tried || kind == StepType::Transform;
         let has_input = !matches!(kind, StepType::Condition | StepType::Delay);
         let fields = [
             ("topic", written.topic.is_some(), is_worker),
             ("for_each", written.for_each.is_some(), is_tried),
-            ("max_parallel", written.max_parallel.is_some(), is_tried && written.for_each.is_some()),
+            ("max_parallel", written.max_parallel.is_some(), has_many),
             ("meta", written.meta.is_some(), is_worker),
             ("budget", written.budget.is_some(), is_worker),
             ("retry", written.retry.is_some(), is_tried),
@@ -250,7 +263,8 @@ impl WrittenStep<'_> {
     fn kind(self, workflow: &WorkflowId) -> Result<StepKind, InvalidWorkflow> {
         let document = self.document;
         // What controls other steps has no template for an input: it compiles its members one by one.
-        let has_own_input = matches!(document.kind, StepType::Switch | StepType::Subworkflow);
+        let has_own_input =
+            matches!(document.kind, StepType::Switch | StepType::Subworkflow | StepType::Parallel);
         let input = document.input.clone().filter(|_| !has_own_input);
         let input = input.map(|input| self.template("input", &Value::Object(input))).transpose()?;
         Ok(match document.kind {
@@ -282,18 +296,22 @@ impl WrittenStep<'_> {
                 StepKind::Notify { input: self.at("input", input)? }
             }
             StepType::Switch => StepKind::Switch(self.switch()?),
+            StepType::Parallel => StepKind::Parallel(self.parallel()?),
             StepType::Subworkflow => StepKind::Subworkflow(self.subworkflow()?),
         })
     }
 
     pub(super) fn fan_out(self) -> Result<Option<FanOutRule>, InvalidWorkflow> {
         let Some(items) = &self.document.for_each else { return Ok(None) };
-        let parallel_max = self
-            .document
-            .max_parallel
-            .map(|bound| self.at("max_parallel", NonZeroU32::new(bound).ok_or("use at least 1, or omit it")));
-        let parallel_max = parallel_max.transpose()?;
+        let parallel_max = self.parallel_max()?;
         Ok(Some(FanOutRule { items: self.expression("for_each", items)?, parallel_max }))
+    }
+
+    pub(super) fn parallel_max(self) -> Result<Option<NonZeroU32>, InvalidWorkflow> {
+        let bound = self.document.max_parallel;
+        let bound =
+            bound.map(|it| self.at("max_parallel", NonZeroU32::new(it).ok_or("use at least 1, or omit it")));
+        bound.transpose()
     }
 
     fn delay(self) -> Result<Delay, InvalidWorkflow> {

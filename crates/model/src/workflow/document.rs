@@ -40,6 +40,7 @@ crate::named_enum! {
         Transform = "transform",
         Notify = "notify",
         Switch = "switch",
+        Parallel = "parallel",
         Subworkflow = "subworkflow",
         /// A worker step, as the other names below: what kind of work it is, for people and their tools.
         Llm = "llm",
@@ -61,6 +62,7 @@ impl StepType {
             | Self::Transform
             | Self::Notify
             | Self::Switch
+            | Self::Parallel
             | Self::Subworkflow => false,
         }
     }
@@ -87,11 +89,12 @@ pub struct StepDocument {
     /// Worker and subworkflow steps: an expression that gives a list; one job or run per item.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub for_each: Option<String>,
-    /// Items of `for_each` that may run at once.
+    /// Items of `for_each`, or branches of a parallel step, that may run at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_parallel: Option<u32>,
     /// Input of the job. Strings may contain `${…}` templates. Of a switch step: its `cases` and its `default`. Of a
-    /// subworkflow step: its `workflow_id` and its `input_mapping`.
+    /// subworkflow step: its `workflow_id` and its `input_mapping`. Of a parallel step: its `steps`, its `strategy` and what
+    /// is `required`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input: Option<Map<String, Value>>,
     /// JSON Schema of the output.

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::compile::InvalidWorkflow;
 use super::document::{StepDocument, StepType};
+use super::owner;
 use super::switch::SwitchDocument;
 use crate::StepId;
 
@@ -14,6 +15,8 @@ pub(super) struct Graph {
     /// What must have ended before a step begins: what it names itself, and the switch that leads to it.
     pub(super) follows: BTreeMap<StepId, BTreeSet<StepId>>,
     pub(super) routes: BTreeMap<StepId, Vec<Route>>,
+    /// The owner of each step that belongs to another.
+    pub(super) owners: BTreeMap<StepId, StepId>,
 }
 
 /// A step that is only reached through some branches of a switch. It is skipped unless the switch takes one of them.
@@ -25,21 +28,26 @@ pub struct Route {
 
 impl Graph {
     pub(super) fn of(steps: &BTreeMap<StepId, StepDocument>) -> Result<Self, InvalidWorkflow> {
+        let owners = owner::owners(steps)?;
         let mut follows = dependencies(steps)?;
         let switches = steps.iter().filter(|(_, step)| step.kind == StepType::Switch);
         let switches =
             switches.map(|(id, step)| Ok((id.clone(), SwitchDocument::read(id, step.input.as_ref())?)));
         let switches: BTreeMap<StepId, SwitchDocument> = switches.collect::<Result<_, _>>()?;
-        let leads_to = follow_switches(&mut follows, &switches)?;
+        let leads_to = follow_switches(&mut follows, &switches, &owners)?;
         let mut waits_for = follows.clone();
         add_handlers(&mut waits_for, steps)?;
+        for (step, owner) in &owners {
+            waits_for.entry(step.clone()).or_default().insert(owner.clone());
+        }
         let order = order(waits_for.clone())?;
+        owner::bound_nesting(&owners)?;
         let routes = routes(&order, &waits_for, &leads_to);
-        Ok(Self { order, follows, routes })
+        Ok(Self { order, follows, routes, owners })
     }
 }
 
-fn missing(place: String, step: &StepId) -> InvalidWorkflow {
+pub(super) fn missing(place: String, step: &StepId) -> InvalidWorkflow {
     InvalidWorkflow::new(place, format!("step {step} does not exist"))
 }
 
@@ -58,12 +66,16 @@ fn dependencies(
 fn follow_switches(
     follows: &mut BTreeMap<StepId, BTreeSet<StepId>>,
     switches: &BTreeMap<StepId, SwitchDocument>,
+    owners: &BTreeMap<StepId, StepId>,
 ) -> Result<BTreeMap<StepId, StepId>, InvalidWorkflow> {
     let mut leads_to: BTreeMap<StepId, StepId> = BTreeMap::new();
     for (id, switch) in switches {
         for (place, target) in switch.targets(id) {
             let Some(before) = follows.get_mut(target) else { return Err(missing(place, target)) };
             before.insert(id.clone());
+            if let Some(owner) = owners.get(target) {
+                return Err(owner::belongs_elsewhere(place, target, owner));
+            }
             if let Some(other) = leads_to.insert(target.clone(), id.clone()).filter(|other| other != id) {
                 let problem =
                     format!("switch {other} leads to step {target}, too: give each a step of its own");

@@ -3,6 +3,8 @@
 mod compile;
 mod document;
 mod graph;
+mod owner;
+mod parallel;
 mod subworkflow;
 mod switch;
 #[cfg(test)]
@@ -11,6 +13,7 @@ mod tests;
 pub use compile::{Delay, FanOutRule, InvalidWorkflow, Step, StepKind, Workflow};
 pub use document::{RetryDocument, StepBudgetDocument, StepDocument, StepType, WorkflowDocument};
 pub use graph::Route;
+pub use parallel::{ParallelRule, ParallelStrategy};
 pub use subworkflow::SubworkflowRule;
 pub use switch::{SwitchCases, SwitchRule};
 

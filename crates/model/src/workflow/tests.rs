@@ -1,5 +1,7 @@
 //! Validation of workflow documents.
 
+mod owned;
+
 use serde_json::{Value, json};
 
 use super::{Workflow, WorkflowDocument};

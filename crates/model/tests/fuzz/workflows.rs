@@ -104,33 +104,53 @@ fn step() -> impl Strategy<Value = Value> {
         "notify",
         "switch",
         "subworkflow",
+        "parallel",
+        "parallel",
     ];
     let kind = select(kinds.to_vec());
-    (kind, fields(), proptest::bool::weighted(0.05)).prop_map(|(kind, fields, has_all)| {
-        let given = fields.into_iter().flatten().filter(|(name, _)| has_all || fits(kind, name));
-        let mut step: Map<String, Value> = given.map(|(name, value)| (name.to_owned(), value)).collect();
-        step.insert("type".to_owned(), json!(kind));
-        if kind == "delay" && !step.contains_key("delay_until") {
-            step.entry("delay_sec").or_insert(json!(1));
-        }
-        if kind == "switch" {
-            let case = |next| json!({"when": "true", "next": next});
-            step.insert("input".to_owned(), json!({"cases": [case("a"), case("d")], "default": "b"}));
-        }
-        if kind == "subworkflow" {
-            let mapping = step.remove("input").unwrap_or(json!({}));
-            step.insert("input".to_owned(), json!({"workflow_id": "w", "input_mapping": mapping}));
-        }
-        Value::Object(step)
-    })
+    (kind, fields(), branches(), proptest::bool::weighted(0.05)).prop_map(
+        |(kind, fields, branches, has_all)| {
+            let given = fields.into_iter().flatten().filter(|(name, _)| has_all || fits(kind, name));
+            let mut step: Map<String, Value> = given.map(|(name, value)| (name.to_owned(), value)).collect();
+            step.insert("type".to_owned(), json!(kind));
+            if kind == "delay" && !step.contains_key("delay_until") {
+                step.entry("delay_sec").or_insert(json!(1));
+            }
+            if kind == "switch" {
+                let case = |next| json!({"when": "true", "next": next});
+                step.insert("input".to_owned(), json!({"cases": [case("a"), case("d")], "default": "b"}));
+            }
+            if kind == "subworkflow" {
+                let mapping = step.remove("input").unwrap_or(json!({}));
+                step.insert("input".to_owned(), json!({"workflow_id": "w", "input_mapping": mapping}));
+            }
+            if kind == "parallel" {
+                step.insert("input".to_owned(), branches);
+            }
+            Value::Object(step)
+        },
+    )
+}
+
+/// The input of a parallel step.
+fn branches() -> impl Strategy<Value = Value> {
+    let inputs = vec![
+        json!({"steps": ["a", "b"]}),
+        json!({"steps": "b, c", "strategy": "any"}),
+        json!({"steps": ["c", "d"], "strategy": "n_of_m", "required": 2}),
+        json!({"steps": ["a", "c", "d"], "strategy": "n_of_m", "required": 2}),
+        json!({"steps": ["d"]}),
+    ];
+    select(inputs)
 }
 
 fn fits(kind: &str, field: &str) -> bool {
     match field {
         "topic" | "meta" => matches!(kind, "worker" | "llm"),
-        "for_each" | "max_parallel" | "retry" => matches!(kind, "worker" | "llm" | "subworkflow"),
+        "max_parallel" => matches!(kind, "worker" | "llm" | "subworkflow" | "parallel"),
+        "for_each" | "retry" => matches!(kind, "worker" | "llm" | "subworkflow"),
         "output_schema" => matches!(kind, "worker" | "llm" | "transform" | "subworkflow"),
-        "timeout_sec" => matches!(kind, "worker" | "llm" | "approval" | "subworkflow"),
+        "timeout_sec" => matches!(kind, "worker" | "llm" | "approval" | "subworkflow" | "parallel"),
         "delay_sec" | "delay_until" => kind == "delay",
         "input" => !matches!(kind, "condition" | "delay"),
         _ => true,
@@ -215,6 +235,23 @@ fn answers(opened: &Advance, turn: usize, now: Timestamp) -> Vec<InboxEvent> {
     jobs.chain(decided).chain(children).collect()
 }
 
+/// What belongs to a step ends with it: its rows, its jobs and its children.
+fn expect_owners_to_end_all(workflow: &Workflow, turn: &Advance) {
+    let run = &turn.run;
+    for (id, step) in &workflow.steps {
+        for owned in step.kind.owned().iter().filter(|_| run.step_status(id).is_settled()) {
+            assert!(run.head.status.is_final() || run.step_status(owned).is_settled(), "{owned} of {id}");
+            let mut rows = run.steps.iter().filter(|(key, _)| key.step == *owned);
+            assert!(
+                rows.all(|(_, row)| row.status.is_settled() && !row.job_open && !row.child_open),
+                "{owned}"
+            );
+            let dispatched = turn.effects.dispatched.iter().find(|job| job.id.step.step == *owned);
+            assert!(dispatched.is_none(), "{owned} of {id} is dispatched");
+        }
+    }
+}
+
 /// No turn is illegal, and none renders or keeps more than it may.
 fn expect_bounded_turns(workflow: &Workflow) {
     let mut now = Timestamp::from_millis(1_000_000);
@@ -227,6 +264,7 @@ fn expect_bounded_turns(workflow: &Workflow) {
         let rendered: usize = inputs.map(|input| input.to_string().len()).sum();
         assert!(rendered as u64 <= 2 * TURN_BYTES_DEFAULT, "one turn dispatched {rendered} bytes");
         assert!(advanced.run.head.held_bytes <= RUN_BYTES_DEFAULT);
+        expect_owners_to_end_all(workflow, &advanced);
         inbox = answers(&advanced, turn, now);
         run = advanced.run;
         now = now + Duration::from_secs(1);

@@ -39,6 +39,7 @@ impl Machine<'_> {
                 self.end_computed(&key, message, EventKind::StepEventEmitted)
             }
             StepKind::Switch(rule) => self.choose_branch(&key, rule),
+            StepKind::Parallel(rule) => self.begin_parallel(&key, rule),
         }
     }
 
@@ -74,7 +75,8 @@ impl Machine<'_> {
             | StepKind::Delay(_)
             | StepKind::Transform { .. }
             | StepKind::Notify { .. }
-            | StepKind::Switch(_) => return Ok(()),
+            | StepKind::Switch(_)
+            | StepKind::Parallel(_) => return Ok(()),
         };
         let rendered = match input {
             Some(input) => self.render_input(key, input),
@@ -190,6 +192,6 @@ impl Machine<'_> {
         step.output = Some(output);
         let event = self.event(kind, key).with_status("succeeded");
         self.record(Event { job, data, ..event });
-        if key.item.is_some() { self.item_succeeded(&key.step) } else { Ok(()) }
+        if key.item.is_some() { self.item_succeeded(&key.step) } else { self.owned_ended(&key.step) }
     }
 }

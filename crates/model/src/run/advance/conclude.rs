@@ -54,7 +54,11 @@ impl Machine<'_> {
         if !self.status(step).is_failure() {
             return false;
         }
-        match self.definition(step).and_then(|step| step.on_error.as_ref()) {
+        let definition = self.definition(step);
+        if definition.is_some_and(|step| step.owner.is_some()) {
+            return false;
+        }
+        match definition.and_then(|step| step.on_error.as_ref()) {
             None => true,
             Some(handler) => self.status(handler) == StepStatus::Skipped || self.is_fatal(handler),
         }

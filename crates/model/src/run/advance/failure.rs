@@ -3,10 +3,10 @@
 use serde_json::json;
 
 use super::{Illegal, Machine};
-use crate::StepKey;
 use crate::history::EventKind;
 use crate::retry::Seed;
 use crate::step::{ErrorCode, StepError, StepEvent};
+use crate::{StepId, StepKey};
 
 /// Workers' messages are truncated to keep timelines readable.
 const MESSAGE_CHARS_MAX: usize = 4_096;
@@ -67,6 +67,7 @@ impl Machine<'_> {
             | ErrorCode::OutputInvalid
             | ErrorCode::RunTooLarge
             | ErrorCode::NoCaseMatches
+            | ErrorCode::TooFewBranches
             | ErrorCode::BudgetExhausted
             | ErrorCode::ChildFailed
             | ErrorCode::WorkflowNotFound
@@ -83,7 +84,7 @@ impl Machine<'_> {
         let settled = self.event(kind, key).with_status(status.name()).saying(message.clone());
         self.record(settled.with_data(json!({"code": code.name()})));
         if key.item.is_some() {
-            self.cancel_items(key)?;
+            self.cancel_items(&key.step)?;
             let message = format!("{key}: {message}");
             return self.settle_failure(&StepKey::whole(&key.step), code, message);
         }
@@ -92,13 +93,14 @@ impl Machine<'_> {
             let event = self.event(EventKind::StepErrorRedirect, key);
             self.record(event.with_data(json!({"handler": handler.as_str()})));
         }
-        Ok(())
+        self.cancel_owned(&key.step)?;
+        self.owned_ended(&key.step)
     }
 
-    /// Cancels the open siblings of a failed item.
-    fn cancel_items(&mut self, failed: &StepKey) -> Result<(), Illegal> {
+    /// Cancels the open items of a step.
+    pub(super) fn cancel_items(&mut self, step: &StepId) -> Result<(), Illegal> {
         let open: Vec<StepKey> = self
-            .items_of(&failed.step)
+            .items_of(step)
             .filter(|(_, item)| !item.status.is_settled())
             .map(|(key, _)| key.clone())
             .collect();

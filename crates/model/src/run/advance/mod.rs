@@ -9,6 +9,7 @@ mod conclude;
 mod due;
 mod failure;
 mod fan_out;
+mod parallel;
 mod ready;
 mod retry;
 pub mod scope;
@@ -127,6 +128,7 @@ pub fn advance(
         effects: Effects::default(),
         events: Vec::new(),
         has_failure: false,
+        branches_ended: 0,
         had_ended,
         rendered_bytes: 0,
         items_written: 0,
@@ -156,6 +158,8 @@ struct Machine<'a> {
     events: Vec<Event>,
     /// Whether a step failed in this turn. Only then can the run have a new fatal failure.
     has_failure: bool,
+    /// Branches that ended in this turn. Each may let a step begin that comes before it in the order.
+    branches_ended: usize,
     had_ended: bool,
     rendered_bytes: u64,
     items_written: usize,

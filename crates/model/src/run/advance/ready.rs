@@ -8,7 +8,7 @@ use crate::step::{StepEvent, StepStatus};
 use crate::workflow::Step;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Readiness {
+pub(super) enum Readiness {
     Now,
     Later,
     /// Why it is skipped.
@@ -23,9 +23,10 @@ impl Machine<'_> {
     }
 
     /// One pass is enough for what follows a step, because each step comes after its dependencies. But what a handler makes
-    /// good may let a step begin that comes before the handler. Returns whether one has.
+    /// good, or a branch ends, may let a step begin that comes before. Returns whether one has.
     fn pass_over_steps(&mut self) -> Result<bool, Illegal> {
         let (workflow, mut has_handled) = (self.workflow, false);
+        let branches_ended = self.branches_ended;
         for id in &workflow.order {
             if self.has_ended() || (self.has_failure && self.has_fatal_failure()) {
                 return Ok(false);
@@ -44,12 +45,17 @@ impl Machine<'_> {
                 Readiness::Never(why) => self.skip(id, &why)?,
             }
         }
-        Ok(has_handled)
+        Ok(has_handled || self.branches_ended > branches_ended)
     }
 
     fn readiness(&self, step: &Step) -> Readiness {
         if let Some(why) = self.closed_route(step) {
             return Readiness::Never(why);
+        }
+        if let Some(owner) = &step.owner
+            && let Some(wait) = self.wait_for_owner(owner)
+        {
+            return wait;
         }
         let handled = || step.handles.iter().map(|source| self.status(source));
         if !step.handles.is_empty() && !handled().any(StepStatus::is_failure) {
@@ -97,6 +103,6 @@ impl Machine<'_> {
         let key = StepKey::whole(id);
         self.move_step(&key, StepEvent::Skip)?;
         self.record(self.event(EventKind::StepSkipped, &key).saying(why));
-        Ok(())
+        self.owned_ended(id)
     }
 }

@@ -16,7 +16,9 @@ impl Machine<'_> {
         let key = &letter.job.step;
         let parent_is_denied = key.item.is_some() && self.status(&key.step) == StepStatus::Denied;
         // The run may have ended since the operator's request.
-        if self.has_ended() || !self.is_dispatchable(key) || parent_is_denied {
+        let owner = self.definition(&key.step).and_then(|step| step.owner.as_ref());
+        let owner_has_ended = owner.is_some_and(|owner| self.status(owner).is_settled());
+        if self.has_ended() || !self.is_dispatchable(key) || parent_is_denied || owner_has_ended {
             self.effects.buried.push(letter.clone());
             return Ok(());
         }

@@ -4,6 +4,7 @@ mod children;
 mod fan_out;
 mod gathering;
 mod graph;
+mod parallel;
 mod pieces;
 mod policy;
 mod retries;
