@@ -132,7 +132,7 @@ pub struct RunView {
     #[schema(required)]
     pub waiting_for: Option<RunWaitingFor>,
     pub input: Value,
-    /// What expressions see as `ctx`.
+    /// What expressions see as `ctx`: the run, and what its storage steps have written.
     pub context: Value,
     #[schema(required)]
     pub output: Option<Value>,

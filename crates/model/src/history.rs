@@ -34,6 +34,9 @@ crate::named_enum! {
         StepDelayCompleted = "step_delay_completed",
         StepEventEmitted = "step_event_emitted",
         StepForeachStarted = "step_foreach_started",
+        /// A loop begins a round.
+        StepLoopIteration = "step_loop_iteration",
+        StepLoopCompleted = "step_loop_completed",
         StepParallelStarted = "step_parallel_started",
         /// Enough of its branches have succeeded. The others are cancelled.
         StepParallelCompleted = "step_parallel_completed",
@@ -42,6 +45,8 @@ crate::named_enum! {
         /// A child run is to be started.
         StepSubworkflowStarted = "step_subworkflow_started",
         StepSubworkflowCompleted = "step_subworkflow_completed",
+        /// A storage step has read, written or deleted a value of the context.
+        StepStorageCompleted = "step_storage_completed",
         StepTransformCompleted = "step_transform_completed",
         StepOutputInvalid = "step_output_invalid",
         StepProgress = "step_progress",

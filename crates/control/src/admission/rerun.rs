@@ -27,6 +27,7 @@ pub(super) fn steps_before(
         let key = StepKey::whole(&step);
         let found = source.steps.get(&key).filter(|found| found.status.is_settled());
         copied.extend(found.map(|found| (key, StepRun { fan_out: None, ..found.clone() })));
+        copied.extend(rounds_that_stored(source, &step));
     }
     for before in before {
         let key = StepKey::whole(&before);
@@ -60,6 +61,13 @@ fn dependencies(workflow: &Workflow, step: &StepId) -> BTreeSet<StepId> {
         }
     }
     found
+}
+
+/// Of the rounds of a loop, what they have stored stays. Their outputs are part of that of the loop.
+fn rounds_that_stored(source: &Run, step: &StepId) -> impl Iterator<Item = (StepKey, StepRun)> {
+    let rounds = source.steps.range(StepKey::item(step, 0)..=StepKey::item(step, u32::MAX));
+    let stored = rounds.filter(|(_, round)| round.context_change.is_some());
+    stored.map(|(key, round)| (key.clone(), round.clone()))
 }
 
 /// The other branches of the parallel steps around `step` that succeeded, where none may fail: only this one is repeated.

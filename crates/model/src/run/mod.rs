@@ -1,6 +1,7 @@
 //! Runs: the start request, the current state, and the rules that advance it.
 
 pub mod advance;
+pub mod context;
 mod first_turn;
 pub mod gather;
 mod quarantine;

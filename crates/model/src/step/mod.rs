@@ -5,6 +5,7 @@ mod transition;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::run::context::ContextChange;
 use crate::{JobId, RunId, StepId, Timestamp};
 
 pub use transition::{IllegalStep, StepEvent, StepStatus};
@@ -44,7 +45,7 @@ pub struct StepRun {
     /// The list element, for an item.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub item: Option<Value>,
-    /// The progress of its items, for a step that fans out.
+    /// The progress of its items or rounds, for a step that fans out or is the body of a loop.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fan_out: Option<FanOut>,
     /// The last list elements, as long as their items have no rows, for a step that fans out.
@@ -52,6 +53,9 @@ pub struct StepRun {
     pub pending_items: Vec<Value>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<Value>,
+    /// What it has changed in the context of the run, for a storage step.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context_change: Option<ContextChange>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<StepError>,
 }
@@ -89,6 +93,8 @@ crate::named_enum! {
         NoCaseMatches = "no_case_matches",
         /// Too many branches of a parallel step have failed.
         TooFewBranches = "too_few_branches",
+        /// A loop has made all of its rounds without coming to its end.
+        LoopExhausted = "loop_exhausted",
         /// The run that the step started has failed.
         ChildFailed = "child_failed",
         /// There is no workflow that the step could start.

@@ -10,9 +10,7 @@ use serde_json::Value;
 
 use super::document::{RetryDocument, StepBudgetDocument, StepDocument, StepType, WorkflowDocument};
 use super::graph::{Graph, Route};
-use super::parallel::ParallelRule;
-use super::subworkflow::SubworkflowRule;
-use super::switch::SwitchRule;
+use super::kind::{Delay, FanOutRule, StepKind};
 use super::{ROOTS, STEPS_MAX};
 use crate::budget::{Amount, StepBudget};
 use crate::expression::{Expression, Template};
@@ -44,7 +42,7 @@ pub struct Workflow {
 pub struct Step {
     pub kind: StepKind,
     pub depends_on: BTreeSet<StepId>,
-    /// The step whose branch it is: it begins while that one runs, and ends with it at the latest.
+    /// The step whose branch or body it is: it begins while that one runs, and ends with it at the latest.
     pub owner: Option<StepId>,
     /// The branches of switches through which it is reached.
     pub routes: Vec<Route>,
@@ -60,59 +58,6 @@ pub struct Step {
     pub meta: JobMeta,
     /// What each of its jobs reserves.
     pub budget: Option<StepBudget>,
-}
-
-#[derive(Debug, Clone)]
-pub enum StepKind {
-    Worker { topic: Topic, input: Option<Template>, fan_out: Option<FanOutRule> },
-    Approval { input: Option<Template> },
-    Condition { test: Expression },
-    Delay(Delay),
-    Transform { input: Template },
-    Notify { input: Template },
-    Switch(SwitchRule),
-    Parallel(ParallelRule),
-    Subworkflow(SubworkflowRule),
-}
-
-impl StepKind {
-    /// The topic of its jobs, if it has any.
-    pub fn topic(&self) -> Option<&Topic> {
-        if let Self::Worker { topic, .. } = self { Some(topic) } else { None }
-    }
-
-    /// How it runs once per item of a list, if it does.
-    pub fn fan_out(&self) -> Option<&FanOutRule> {
-        match self {
-            Self::Worker { fan_out, .. } | Self::Subworkflow(SubworkflowRule { fan_out, .. }) => {
-                fan_out.as_ref()
-            }
-            Self::Approval { .. }
-            | Self::Condition { .. }
-            | Self::Delay(_)
-            | Self::Transform { .. }
-            | Self::Notify { .. }
-            | Self::Switch(_)
-            | Self::Parallel(_) => None,
-        }
-    }
-
-    /// The steps that belong to it.
-    pub fn owned(&self) -> &[StepId] {
-        if let Self::Parallel(rule) = self { &rule.branches } else { &[] }
-    }
-}
-
-#[derive(Debug, Clone)]
-pub struct FanOutRule {
-    pub items: Expression,
-    pub parallel_max: Option<NonZeroU32>,
-}
-
-#[derive(Debug, Clone)]
-pub enum Delay {
-    For(Duration),
-    Until(Template),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -211,8 +156,9 @@ impl WrittenStep<'_> {
         self.reject_misplaced_fields()?;
         let document = self.document;
         let (retries_max, backoff) = self.retry()?;
-        // The field of a condition step is its test, and that of a switch its subject, not a condition for running it.
-        let is_own = matches!(document.kind, StepType::Condition | StepType::Switch);
+        // The field of a condition step is its test, that of a switch its subject, and that of a loop what it goes on by:
+        // not a condition for running it.
+        let is_own = matches!(document.kind, StepType::Condition | StepType::Switch | StepType::Loop);
         let condition = document.condition.as_ref().filter(|_| !is_own);
         Ok(Step {
             kind: self.kind(workflow)?,
@@ -237,7 +183,7 @@ impl WrittenStep<'_> {
         let (written, kind) = (self.document, self.document.kind);
         let is_worker = kind.is_worker();
         let is_tried = is_worker || kind == StepType::Subworkflow;
-        let takes_time = is_tried || matches!(kind, StepType::Approval | StepType::Parallel);
+        let takes_time = is_tried || matches!(kind, StepType::Approval | StepType::Parallel | StepType::Loop);
         let has_many = kind == StepType::Parallel || (is_tried && written.for_each.is_some());
         let has_output = is_tried || kind == StepType::Transform;
         let has_input = !matches!(kind, StepType::Condition | StepType::Delay);
@@ -263,8 +209,14 @@ impl WrittenStep<'_> {
     fn kind(self, workflow: &WorkflowId) -> Result<StepKind, InvalidWorkflow> {
         let document = self.document;
         // What controls other steps has no template for an input: it compiles its members one by one.
-        let has_own_input =
-            matches!(document.kind, StepType::Switch | StepType::Subworkflow | StepType::Parallel);
+        let has_own_input = matches!(
+            document.kind,
+            StepType::Switch
+                | StepType::Subworkflow
+                | StepType::Parallel
+                | StepType::Loop
+                | StepType::Storage
+        );
         let input = document.input.clone().filter(|_| !has_own_input);
         let input = input.map(|input| self.template("input", &Value::Object(input))).transpose()?;
         Ok(match document.kind {
@@ -297,6 +249,8 @@ impl WrittenStep<'_> {
             }
             StepType::Switch => StepKind::Switch(self.switch()?),
             StepType::Parallel => StepKind::Parallel(self.parallel()?),
+            StepType::Loop => StepKind::Loop(self.rounds()?),
+            StepType::Storage => StepKind::Storage(self.storage()?),
             StepType::Subworkflow => StepKind::Subworkflow(self.subworkflow()?),
         })
     }

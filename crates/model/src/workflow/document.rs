@@ -41,6 +41,8 @@ crate::named_enum! {
         Notify = "notify",
         Switch = "switch",
         Parallel = "parallel",
+        Loop = "loop",
+        Storage = "storage",
         Subworkflow = "subworkflow",
         /// A worker step, as the other names below: what kind of work it is, for people and their tools.
         Llm = "llm",
@@ -63,6 +65,8 @@ impl StepType {
             | Self::Notify
             | Self::Switch
             | Self::Parallel
+            | Self::Loop
+            | Self::Storage
             | Self::Subworkflow => false,
         }
     }
@@ -83,7 +87,7 @@ pub struct StepDocument {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub depends_on: Vec<StepId>,
     /// A bare expression. If it is false, the step is skipped. Of a condition step it is the test, of a switch step the
-    /// value that chooses the case.
+    /// value that chooses the case, and a loop continues as long as it is true.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub condition: Option<String>,
     /// Worker and subworkflow steps: an expression that gives a list; one job or run per item.
@@ -94,7 +98,8 @@ pub struct StepDocument {
     pub max_parallel: Option<u32>,
     /// Input of the job. Strings may contain `${…}` templates. Of a switch step: its `cases` and its `default`. Of a
     /// subworkflow step: its `workflow_id` and its `input_mapping`. Of a parallel step: its `steps`, its `strategy` and what
-    /// is `required`.
+    /// is `required`. Of a loop step: its `body`, `while`, `until`, `count` and `max_iterations`. Of a
+    /// storage step: its `operation`, its `key` and its `value`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input: Option<Map<String, Value>>,
     /// JSON Schema of the output.

@@ -3,21 +3,27 @@
 mod compile;
 mod document;
 mod graph;
+mod kind;
 mod owner;
 mod parallel;
+mod rounds;
+mod storage;
 mod subworkflow;
 mod switch;
 #[cfg(test)]
 mod tests;
 
-pub use compile::{Delay, FanOutRule, InvalidWorkflow, Step, StepKind, Workflow};
+pub use compile::{InvalidWorkflow, Step, Workflow};
 pub use document::{RetryDocument, StepBudgetDocument, StepDocument, StepType, WorkflowDocument};
 pub use graph::Route;
+pub use kind::{Delay, FanOutRule, StepKind};
 pub use parallel::{ParallelRule, ParallelStrategy};
+pub use rounds::{LoopRule, ROUNDS_MAX};
+pub use storage::{StorageOperation, StorageRule};
 pub use subworkflow::SubworkflowRule;
 pub use switch::{SwitchCases, SwitchRule};
 
 /// Names that an expression can read.
-pub const ROOTS: [&str; 6] = ["input", "ctx", "steps", "item", "index", "error"];
+pub const ROOTS: [&str; 7] = ["input", "ctx", "steps", "item", "index", "error", "loop"];
 
 pub const STEPS_MAX: usize = 1_000;

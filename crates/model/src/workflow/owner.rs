@@ -1,4 +1,4 @@
-//! Steps that belong to another step: the branches of a parallel step.
+//! Steps that belong to another step: the branches of a parallel step, the body of a loop.
 
 use std::collections::BTreeMap;
 
@@ -6,6 +6,7 @@ use super::compile::InvalidWorkflow;
 use super::document::{StepDocument, StepType};
 use super::graph::missing;
 use super::parallel::ParallelDocument;
+use super::rounds::LoopDocument;
 use crate::StepId;
 
 /// Levels of parallel steps within each other. A turn follows them on its stack.
@@ -22,7 +23,7 @@ pub(super) fn owners(
             if let Some(owner) = owners.insert(owned.clone(), id.clone()) {
                 return Err(belongs_elsewhere(place, &owned, &owner));
             }
-            reject_misuse(id, (&owned, found))?;
+            reject_misuse((id, step.kind), (&owned, found))?;
         }
     }
     for (id, step) in steps {
@@ -38,6 +39,10 @@ pub(super) fn owners(
 
 /// The steps that this one owns, each with its place in the document.
 fn owned_by(id: &StepId, step: &StepDocument) -> Result<Vec<(String, StepId)>, InvalidWorkflow> {
+    if step.kind == StepType::Loop {
+        let LoopDocument { place, body, .. } = LoopDocument::read(id, step.input.as_ref())?;
+        return Ok(vec![(place, body)]);
+    }
     if step.kind != StepType::Parallel {
         return Ok(Vec::new());
     }
@@ -63,15 +68,29 @@ pub(super) fn belongs_elsewhere(place: String, step: &StepId, owner: &StepId) ->
     InvalidWorkflow::new(place, format!("step {step} belongs to step {owner}: name {owner} instead"))
 }
 
-/// When a branch begins, and what follows its end, is for its owner to say.
-fn reject_misuse(owner: &StepId, (id, step): (&StepId, &StepDocument)) -> Result<(), InvalidWorkflow> {
-    let fields = [("depends_on", !step.depends_on.is_empty()), ("on_error", step.on_error.is_some())];
+/// When it begins, and what follows its end, is for its owner to say. The items of a loop's body are its rounds.
+fn reject_misuse(
+    (owner, kind): (&StepId, StepType),
+    (id, step): (&StepId, &StepDocument),
+) -> Result<(), InvalidWorkflow> {
+    let is_body = kind == StepType::Loop;
+    let fields = [
+        ("depends_on", !step.depends_on.is_empty()),
+        ("on_error", step.on_error.is_some()),
+        ("for_each", is_body && step.for_each.is_some()),
+        ("condition", is_body && step.condition.is_some() && step.kind != StepType::Condition),
+    ];
     if let Some((field, _)) = fields.into_iter().find(|(_, is_present)| *is_present) {
-        let problem = format!("the step belongs to step {owner}: give that one this field");
+        let problem = match field {
+            "for_each" => format!("the step is the body of loop {owner}: a child run of its own can fan out"),
+            _ => format!("the step belongs to step {owner}: give that one this field"),
+        };
         return Err(InvalidWorkflow::new(format!("steps.{id}.{field}"), problem));
     }
-    if step.kind == StepType::Switch {
-        let problem = format!("the step belongs to step {owner}: a switch, which leads to others, cannot");
+    let owns = matches!(step.kind, StepType::Parallel | StepType::Loop);
+    if step.kind == StepType::Switch || (is_body && owns) {
+        let kind = step.kind.name();
+        let problem = format!("a {kind} step cannot belong to step {owner}: put it into a child run");
         return Err(InvalidWorkflow::new(format!("steps.{id}.type"), problem));
     }
     Ok(())

@@ -223,3 +223,32 @@ fn a_name_and_a_description_are_counted_in_characters() {
     assert!(problem(&document(257, 0)).contains("name: use 1 to 256 characters"));
     assert!(problem(&document(1, 8_193)).contains("description: use at most 8192 characters"));
 }
+
+#[test]
+fn an_error_in_a_storage_step_names_the_member() {
+    let storage = |input: Value| steps(&json!({"s": {"type": "storage", "input": input}}));
+    let read = |key: &str| storage(json!({"operation": "read", "key": key}));
+    let cases = [
+        (steps(&json!({"s": {"type": "storage"}})), "steps.s.input: a storage step requires an input"),
+        (storage(json!({"key": "a"})), "steps.s.input: missing field `operation`"),
+        (storage(json!({"operation": "append", "key": "a"})), "steps.s.input: unknown variant `append`"),
+        (storage(json!({"operation": "read"})), "steps.s.input: missing field `key`"),
+        (storage(json!({"operation": "write", "key": "a"})), "steps.s.input.value: a write requires a value"),
+        (
+            storage(json!({"operation": "read", "key": "a", "value": 1})),
+            "steps.s.input.value: only a write has a value",
+        ),
+        (storage(json!({"operation": "write", "key": "a", "value": "${nope}"})), "steps.s.input.value: "),
+        (read("a..b"), "steps.s.input.key: use 1 to 8 names between dots"),
+        (read("a.b.c.d.e.f.g.h.i"), "steps.s.input.key: use 1 to 8 names"),
+        (read("run_id"), "steps.s.input.key: `run_id` is a member of every run's context"),
+        (read("${nope}"), "steps.s.input.key: "),
+        (
+            steps(
+                &json!({"s": {"type": "storage", "input": {"operation": "read", "key": "a"}, "retry": {}}}),
+            ),
+            "steps.s.retry: a storage step does not support this field",
+        ),
+    ];
+    expect_problems(&cases);
+}

@@ -1,6 +1,6 @@
 //! Workflow documents: what is accepted reads back, and its runs stay within their bounds whatever the workers answer.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use interlock_fuzz::{Target, expect_short, on_a_small_stack};
@@ -11,6 +11,7 @@ use interlock_model::limit::place::StartPriority;
 use interlock_model::limit::{RUN_BYTES_DEFAULT, TURN_BYTES_DEFAULT};
 use interlock_model::run::advance::{Advance, TurnContext, advance};
 use interlock_model::run::{Head, InboxEvent, Run, RunStatus, Start, StartedFrom};
+use interlock_model::step::StepStatus;
 use interlock_model::workflow::{Workflow, WorkflowDocument};
 use interlock_model::{RunId, Timestamp, json_text};
 use proptest::prelude::*;
@@ -25,7 +26,7 @@ fn input() -> Value {
     json!({"n": 1, "s": "text", "list": [1, "a", {}], "big": "x".repeat(64 << 10), "items": vec![1; 300]})
 }
 
-const EXPRESSIONS: [&str; 12] = [
+const EXPRESSIONS: [&str; 13] = [
     "true",
     "input.n == 1",
     "steps.a.output",
@@ -34,18 +35,20 @@ const EXPRESSIONS: [&str; 12] = [
     "ctx",
     "item",
     "error",
+    "loop.last",
     "nope > 1",
     "((",
     "input.big + input.big",
     "[1, 2].map(x, x * 2)",
 ];
 
-const TEMPLATES: [&str; 8] = [
+const TEMPLATES: [&str; 9] = [
     "plain",
     "${input.big}",
     "${input.n} of ${input.list}",
     "${steps.b.output.x}",
     "${item}",
+    "${loop.index}: ${loop.last}",
     "$${x}",
     "${",
     "${error}",
@@ -106,30 +109,64 @@ fn step() -> impl Strategy<Value = Value> {
         "subworkflow",
         "parallel",
         "parallel",
+        "loop",
+        "loop",
+        "storage",
+        "storage",
     ];
     let kind = select(kinds.to_vec());
-    (kind, fields(), branches(), proptest::bool::weighted(0.05)).prop_map(
-        |(kind, fields, branches, has_all)| {
-            let given = fields.into_iter().flatten().filter(|(name, _)| has_all || fits(kind, name));
-            let mut step: Map<String, Value> = given.map(|(name, value)| (name.to_owned(), value)).collect();
-            step.insert("type".to_owned(), json!(kind));
-            if kind == "delay" && !step.contains_key("delay_until") {
-                step.entry("delay_sec").or_insert(json!(1));
-            }
-            if kind == "switch" {
-                let case = |next| json!({"when": "true", "next": next});
-                step.insert("input".to_owned(), json!({"cases": [case("a"), case("d")], "default": "b"}));
-            }
-            if kind == "subworkflow" {
-                let mapping = step.remove("input").unwrap_or(json!({}));
-                step.insert("input".to_owned(), json!({"workflow_id": "w", "input_mapping": mapping}));
-            }
-            if kind == "parallel" {
-                step.insert("input".to_owned(), branches);
-            }
-            Value::Object(step)
-        },
-    )
+    (kind, fields(), inputs(), proptest::bool::weighted(0.05)).prop_map(|(kind, fields, inputs, has_all)| {
+        let given = fields.into_iter().flatten().filter(|(name, _)| has_all || fits(kind, name));
+        let mut step: Map<String, Value> = given.map(|(name, value)| (name.to_owned(), value)).collect();
+        step.insert("type".to_owned(), json!(kind));
+        if kind == "delay" && !step.contains_key("delay_until") {
+            step.entry("delay_sec").or_insert(json!(1));
+        }
+        if kind == "switch" {
+            let case = |next| json!({"when": "true", "next": next});
+            step.insert("input".to_owned(), json!({"cases": [case("a"), case("d")], "default": "b"}));
+        }
+        if kind == "subworkflow" {
+            let mapping = step.remove("input").unwrap_or(json!({}));
+            step.insert("input".to_owned(), json!({"workflow_id": "w", "input_mapping": mapping}));
+        }
+        if let Some(input) = inputs.get(kind) {
+            step.insert("input".to_owned(), input.clone());
+        }
+        Value::Object(step)
+    })
+}
+
+/// The inputs of the types that read theirs themselves, by type.
+fn inputs() -> impl Strategy<Value = BTreeMap<&'static str, Value>> {
+    let inputs = (branches(), rounds(), storage());
+    inputs.prop_map(|(branches, rounds, storage)| {
+        BTreeMap::from([("parallel", branches), ("loop", rounds), ("storage", storage)])
+    })
+}
+
+/// The input of a storage step.
+fn storage() -> impl Strategy<Value = Value> {
+    let inputs = vec![
+        json!({"operation": "write", "key": "a.b", "value": "${input.n}"}),
+        json!({"operation": "write", "key": "a.${loop.index}", "value": {"x": "${ctx.a}", "error": "${error}"}}),
+        json!({"operation": "write", "key": "a", "value": "${input.big}"}),
+        json!({"operation": "read", "key": "a.b"}),
+        json!({"operation": "delete", "key": "${input.s}"}),
+    ];
+    select(inputs)
+}
+
+/// The input of a loop.
+fn rounds() -> impl Strategy<Value = Value> {
+    let inputs = vec![
+        json!({"body": "a", "count": 3}),
+        json!({"body": "b", "while": "loop.index < 600", "max_iterations": 1_000}),
+        json!({"body": "c", "until": "loop.last.x == 1", "max_iterations": 5}),
+        json!({"body": "d", "count": "size(input.items)", "max_iterations": 400}),
+        json!({"body": "a", "while": "true"}),
+    ];
+    select(inputs)
 }
 
 /// The input of a parallel step.
@@ -150,7 +187,7 @@ fn fits(kind: &str, field: &str) -> bool {
         "max_parallel" => matches!(kind, "worker" | "llm" | "subworkflow" | "parallel"),
         "for_each" | "retry" => matches!(kind, "worker" | "llm" | "subworkflow"),
         "output_schema" => matches!(kind, "worker" | "llm" | "transform" | "subworkflow"),
-        "timeout_sec" => matches!(kind, "worker" | "llm" | "approval" | "subworkflow" | "parallel"),
+        "timeout_sec" => matches!(kind, "worker" | "llm" | "approval" | "subworkflow" | "parallel" | "loop"),
         "delay_sec" | "delay_until" => kind == "delay",
         "input" => !matches!(kind, "condition" | "delay"),
         _ => true,
@@ -252,6 +289,16 @@ fn expect_owners_to_end_all(workflow: &Workflow, turn: &Advance) {
     }
 }
 
+/// Each change of the context has a number of its own, and the step that made it has succeeded.
+fn expect_changes_once(run: &Run) {
+    let changes =
+        run.steps.values().filter_map(|step| Some((step.context_change.as_ref()?.number, step.status)));
+    let (numbers, statuses): (BTreeSet<u64>, Vec<StepStatus>) = changes.unzip();
+    assert_eq!(numbers.len(), statuses.len());
+    assert_eq!(numbers.last().copied().unwrap_or(0), statuses.len() as u64, "none is lost");
+    assert!(statuses.iter().all(|status| *status == StepStatus::Succeeded));
+}
+
 /// No turn is illegal, and none renders or keeps more than it may.
 fn expect_bounded_turns(workflow: &Workflow) {
     let mut now = Timestamp::from_millis(1_000_000);
@@ -265,6 +312,7 @@ fn expect_bounded_turns(workflow: &Workflow) {
         assert!(rendered as u64 <= 2 * TURN_BYTES_DEFAULT, "one turn dispatched {rendered} bytes");
         assert!(advanced.run.head.held_bytes <= RUN_BYTES_DEFAULT);
         expect_owners_to_end_all(workflow, &advanced);
+        expect_changes_once(&advanced.run);
         inbox = answers(&advanced, turn, now);
         run = advanced.run;
         now = now + Duration::from_secs(1);

@@ -9,37 +9,39 @@ use crate::history::{Event, EventKind};
 use crate::job::NewJob;
 use crate::step::{ErrorCode, StepEvent};
 use crate::workflow::{Delay, Step, StepKind, SubworkflowRule};
-use crate::{JobId, StepId, StepKey, Timestamp};
+use crate::{JobId, StepKey, Timestamp};
 
 impl Machine<'_> {
-    pub(super) fn begin(&mut self, id: &StepId, step: &Step) -> Result<(), Illegal> {
-        let key = StepKey::whole(id);
+    /// Begins a step, or a round of the body of a loop.
+    pub(super) fn begin(&mut self, key: &StepKey, step: &Step) -> Result<(), Illegal> {
         match &step.kind {
             StepKind::Worker { fan_out: Some(rule), .. }
             | StepKind::Subworkflow(SubworkflowRule { fan_out: Some(rule), .. }) => {
-                self.begin_fan_out(id, rule)
+                self.begin_fan_out(&key.step, rule)
             }
-            StepKind::Worker { fan_out: None, .. } | StepKind::Subworkflow(_) => self.dispatch(&key),
-            StepKind::Approval { input } => self.ask_approval(&key, input.as_ref()),
-            StepKind::Delay(delay) => self.begin_delay(&key, delay),
+            StepKind::Worker { fan_out: None, .. } | StepKind::Subworkflow(_) => self.dispatch(key),
+            StepKind::Approval { input } => self.ask_approval(key, input.as_ref()),
+            StepKind::Delay(delay) => self.begin_delay(key, delay),
             StepKind::Condition { test } => {
-                self.move_step(&key, StepEvent::Begin)?;
+                self.move_step(key, StepEvent::Begin)?;
                 let truth =
-                    self.holds(&key, test).map(Value::Bool).map_err(|error| format!("condition: {error}"));
-                self.end_computed(&key, truth, EventKind::StepConditionEvaluated)
+                    self.holds(key, test).map(Value::Bool).map_err(|error| format!("condition: {error}"));
+                self.end_computed(key, truth, EventKind::StepConditionEvaluated)
             }
             StepKind::Transform { input } => {
-                self.move_step(&key, StepEvent::Begin)?;
-                let output = self.render_input(&key, input);
-                self.end_computed(&key, output, EventKind::StepTransformCompleted)
+                self.move_step(key, StepEvent::Begin)?;
+                let output = self.render_input(key, input);
+                self.end_computed(key, output, EventKind::StepTransformCompleted)
             }
             StepKind::Notify { input } => {
-                self.move_step(&key, StepEvent::Begin)?;
-                let message = self.render_input(&key, input);
-                self.end_computed(&key, message, EventKind::StepEventEmitted)
+                self.move_step(key, StepEvent::Begin)?;
+                let message = self.render_input(key, input);
+                self.end_computed(key, message, EventKind::StepEventEmitted)
             }
-            StepKind::Switch(rule) => self.choose_branch(&key, rule),
-            StepKind::Parallel(rule) => self.begin_parallel(&key, rule),
+            StepKind::Switch(rule) => self.choose_branch(key, rule),
+            StepKind::Parallel(rule) => self.begin_parallel(key, rule),
+            StepKind::Loop(rule) => self.begin_loop(key, rule),
+            StepKind::Storage(rule) => self.store(key, rule),
         }
     }
 
@@ -76,7 +78,9 @@ impl Machine<'_> {
             | StepKind::Transform { .. }
             | StepKind::Notify { .. }
             | StepKind::Switch(_)
-            | StepKind::Parallel(_) => return Ok(()),
+            | StepKind::Parallel(_)
+            | StepKind::Loop(_)
+            | StepKind::Storage(_) => return Ok(()),
         };
         let rendered = match input {
             Some(input) => self.render_input(key, input),
@@ -167,9 +171,17 @@ impl Machine<'_> {
         text.parse().map_err(|error: crate::time::InvalidTime| error.to_string())
     }
 
-    /// The input of a job whose step defines none: the item, or the run's input.
+    /// Starts the timeout of a step that waits for others.
+    pub(super) fn begin_timeout(&mut self, key: &StepKey) {
+        let (timeout, now) = (self.definition(&key.step).and_then(|step| step.timeout), self.now);
+        self.step(key).deadline_at = timeout.map(|timeout| now + timeout);
+    }
+
+    /// The input of a job whose step defines none: the item, the round, or the run's input.
     pub(super) fn default_input(&self, key: &StepKey, fans_out: bool) -> Value {
-        let input = if fans_out {
+        let input = if let Some(round) = self.round_of(key) {
+            json!({"index": round.index, "last": round.last(&self.run)})
+        } else if fans_out {
             let item = self.run.steps.get(key).and_then(|step| step.item.clone());
             json!({"item": item, "index": key.item})
         } else {

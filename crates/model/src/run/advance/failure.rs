@@ -68,6 +68,7 @@ impl Machine<'_> {
             | ErrorCode::RunTooLarge
             | ErrorCode::NoCaseMatches
             | ErrorCode::TooFewBranches
+            | ErrorCode::LoopExhausted
             | ErrorCode::BudgetExhausted
             | ErrorCode::ChildFailed
             | ErrorCode::WorkflowNotFound

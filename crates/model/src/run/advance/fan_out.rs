@@ -105,6 +105,10 @@ impl Machine<'_> {
         };
         let fan_out = FanOut { open: fan_out.open.saturating_sub(1), done: fan_out.done + 1, ..fan_out };
         self.step(&parent).fan_out = Some(fan_out);
+        if self.is_body(step) {
+            // What ends the loop is asked when all results are taken.
+            return Ok(());
+        }
         if fan_out.done < fan_out.total {
             return self.fill(step);
         }

@@ -12,8 +12,10 @@ mod fan_out;
 mod parallel;
 mod ready;
 mod retry;
+mod rounds;
 pub mod scope;
 pub mod size;
+mod storage;
 mod switch;
 mod take;
 #[cfg(test)]
@@ -21,6 +23,7 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::context::Context;
 use super::{Ending, IllegalRun, InboxEvent, Run, RunEvent, RunStatus};
 use crate::approval::Approval;
 use crate::child::{ChildEffects, ChildReport};
@@ -121,6 +124,7 @@ pub fn advance(
     let had_ended = run.head.status.is_final();
     let mut machine = Machine {
         workflow,
+        stored: Context::of(&run),
         run,
         now: context.now,
         context,
@@ -151,6 +155,8 @@ pub fn advance(
 struct Machine<'a> {
     workflow: &'a Workflow,
     run: Run,
+    /// What the storage steps have written so far.
+    stored: Context,
     now: Timestamp,
     context: &'a TurnContext,
     changed: BTreeSet<StepKey>,

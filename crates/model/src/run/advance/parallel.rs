@@ -13,8 +13,7 @@ impl Machine<'_> {
     /// Lets the branches begin. A rerun may have copied some of them.
     pub(super) fn begin_parallel(&mut self, key: &StepKey, rule: &ParallelRule) -> Result<(), Illegal> {
         self.move_step(key, StepEvent::Begin)?;
-        let timeout = self.definition(&key.step).and_then(|step| step.timeout);
-        self.step(key).deadline_at = timeout.map(|timeout| self.now + timeout);
+        self.begin_timeout(key);
         let data = json!({"branches": rule.branches, "required": required(rule)});
         self.record(self.event(EventKind::StepParallelStarted, key).with_data(data));
         self.judge_branches(&key.step, rule)
@@ -36,7 +35,8 @@ impl Machine<'_> {
             }
         }
         let Some(StepKind::Parallel(rule)) = self.definition(owner).map(|step| &step.kind) else {
-            return None;
+            // A loop begins its rounds itself.
+            return Some(Readiness::Later);
         };
         let parallel_max = rule.parallel_max?.get() as usize;
         let is_open = |status| matches!(status, StepStatus::Running | StepStatus::Waiting);
@@ -47,11 +47,15 @@ impl Machine<'_> {
     /// A step has ended: if it belongs to another, that one may end too.
     pub(super) fn owned_ended(&mut self, step: &StepId) -> Result<(), Illegal> {
         let Some(owner) = self.definition(step).and_then(|step| step.owner.as_ref()) else { return Ok(()) };
+        if self.status(owner) != StepStatus::Running {
+            return Ok(());
+        }
         match self.definition(owner).map(|step| &step.kind) {
-            Some(StepKind::Parallel(rule)) if self.status(owner) == StepStatus::Running => {
+            Some(StepKind::Parallel(rule)) => {
                 self.branches_ended += 1;
                 self.judge_branches(owner, rule)
             }
+            Some(StepKind::Loop(_)) => self.round_failed(owner, step),
             Some(_) | None => Ok(()),
         }
     }

@@ -5,7 +5,7 @@ use crate::StepId;
 use crate::StepKey;
 use crate::history::EventKind;
 use crate::step::{StepEvent, StepStatus};
-use crate::workflow::Step;
+use crate::workflow::{Step, StepKind};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Readiness {
@@ -31,10 +31,13 @@ impl Machine<'_> {
             if self.has_ended() || (self.has_failure && self.has_fatal_failure()) {
                 return Ok(false);
             }
+            let step = &workflow.steps[id];
             if self.status(id) != StepStatus::Pending {
+                if let StepKind::Loop(rule) = &step.kind {
+                    self.make_rounds(id, rule)?;
+                }
                 continue;
             }
-            let step = &workflow.steps[id];
             match self.readiness(step) {
                 Readiness::Now if self.is_full() => {}
                 Readiness::Now => {
@@ -89,7 +92,7 @@ impl Machine<'_> {
     fn begin_unless_skipped(&mut self, id: &StepId, step: &Step) -> Result<(), Illegal> {
         let key = StepKey::whole(id);
         match step.condition.as_ref().map(|condition| self.holds(&key, condition)) {
-            None | Some(Ok(true)) => self.begin(id, step),
+            None | Some(Ok(true)) => self.begin(&key, step),
             Some(Ok(false)) => self.skip(id, "its condition is false"),
             Some(Err(error)) => {
                 let message = format!("condition: {error}");
@@ -99,7 +102,7 @@ impl Machine<'_> {
         }
     }
 
-    fn skip(&mut self, id: &StepId, why: &str) -> Result<(), Illegal> {
+    pub(super) fn skip(&mut self, id: &StepId, why: &str) -> Result<(), Illegal> {
         let key = StepKey::whole(id);
         self.move_step(&key, StepEvent::Skip)?;
         self.record(self.event(EventKind::StepSkipped, &key).saying(why));

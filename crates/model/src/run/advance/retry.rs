@@ -41,10 +41,13 @@ impl Machine<'_> {
         }
     }
 
-    /// Whether this step or item is dispatched to workers. A step that fans out dispatches only its items.
+    /// Whether this step or item is dispatched to workers. A step that fans out dispatches only its items, the body of a
+    /// loop only its rounds.
     fn is_dispatchable(&self, key: &StepKey) -> bool {
         let kind = self.definition(&key.step).map(|step| &step.kind);
-        matches!(kind, Some(StepKind::Worker { fan_out, .. }) if fan_out.is_some() == key.item.is_some())
+        let Some(StepKind::Worker { fan_out, .. }) = kind else { return false };
+        let has_items = fan_out.is_some() || self.is_body(&key.step);
+        has_items == key.item.is_some()
     }
 
     fn record_retry(&mut self, letter: &DeadLetter, by: &str) {

@@ -5,7 +5,9 @@ use std::borrow::Cow;
 use serde_json::{Map, Value, json};
 
 use super::super::Run;
+use super::super::context::Context;
 use super::Machine;
+use super::rounds::Round;
 use crate::expression::{EvaluateError, Expression, Member, Scope, Template};
 use crate::step::{StepError, StepRun};
 use crate::{StepId, StepKey};
@@ -13,8 +15,10 @@ use crate::{StepId, StepKey};
 /// The run as one step sees it. Steps are converted one by one on access, because a fan-out may be large.
 pub(super) struct RunScope<'a> {
     run: &'a Run,
+    stored: &'a Context,
     key: &'a StepKey,
     error: Option<Value>,
+    round: Option<Round<'a>>,
 }
 
 impl Scope for RunScope<'_> {
@@ -24,9 +28,16 @@ impl Scope for RunScope<'_> {
             "item" => self.run.steps.get(self.key)?.item.as_ref().map(Cow::Borrowed),
             "index" => self.key.item.map(|index| Cow::Owned(json!(index))),
             "error" => self.error.as_ref().map(Cow::Borrowed),
+            "loop" => {
+                let Round { index, .. } = self.round?;
+                let last = self.round?.last(self.run);
+                Some(Cow::Owned(json!({
+                    "index": index, "last": last, "iteration": index + 1, "previous_output": last,
+                })))
+            }
             "steps" => Some(Cow::Owned(all_steps(self.run))),
             "ctx" => {
-                let Value::Object(mut members) = context(self.run) else { return None };
+                let mut members = context_of(self.run, self.stored.clone());
                 members.insert("steps".to_owned(), all_steps(self.run));
                 Some(Cow::Owned(Value::Object(members)))
             }
@@ -42,8 +53,15 @@ impl Scope for RunScope<'_> {
                 step.map_or(Member::Missing, |step| Member::Found(Cow::Owned(show(step))))
             }
             "ctx" if member != "steps" => {
-                let found = context(self.run).get_mut(member).map(Value::take);
+                if let Some(found) = self.stored.values.get(member) {
+                    return Member::Found(Cow::Borrowed(found));
+                }
+                let found = context_of(self.run, Context::default()).remove(member);
                 found.map_or(Member::Missing, |value| Member::Found(Cow::Owned(value)))
+            }
+            "loop" if matches!(member, "last" | "previous_output") => {
+                let last = self.round.and_then(|round| round.last(self.run));
+                last.map_or(Member::Missing, |last| Member::Found(Cow::Borrowed(last)))
             }
             _ => Member::AskRoot,
         }
@@ -52,12 +70,20 @@ impl Scope for RunScope<'_> {
 
 /// The members of `ctx` besides the steps.
 pub fn context(run: &Run) -> Value {
-    json!({
-        "run_id": run.start.run,
-        "workflow_id": run.start.workflow,
-        "workflow_version": run.start.workflow_version,
-        "org_id": run.start.tenant,
-    })
+    Value::Object(context_of(run, Context::of(run)))
+}
+
+fn context_of(run: &Run, stored: Context) -> Map<String, Value> {
+    let start = &run.start;
+    let members = [
+        ("run_id", json!(start.run)),
+        ("workflow_id", json!(start.workflow)),
+        ("workflow_version", json!(start.workflow_version)),
+        ("org_id", json!(start.tenant)),
+    ];
+    let mut context = stored.values;
+    context.extend(members.map(|(name, value)| (name.to_owned(), value)));
+    context
 }
 
 fn all_steps(run: &Run) -> Value {
@@ -87,8 +113,18 @@ impl Machine<'_> {
         template.render(&self.scope(key)).map(|value| self.with_error(key, value))
     }
 
+    /// The value of a template as it is, without the error that a handler's input gets.
+    pub(super) fn evaluate_template(
+        &self,
+        key: &StepKey,
+        template: &Template,
+    ) -> Result<Value, EvaluateError> {
+        template.render(&self.scope(key))
+    }
+
     pub(super) fn scope<'s>(&'s self, key: &'s StepKey) -> RunScope<'s> {
-        RunScope { run: &self.run, key, error: self.handled_error(key) }
+        let (run, stored) = (&self.run, &self.stored);
+        RunScope { run, stored, key, error: self.handled_error(key), round: self.round_of(key) }
     }
 
     /// Adds the handled error to an error handler's input as `error`, unless the input defines that member itself.

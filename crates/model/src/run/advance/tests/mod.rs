@@ -8,7 +8,9 @@ mod parallel;
 mod pieces;
 mod policy;
 mod retries;
+mod rounds;
 mod size;
+mod storage;
 mod switches;
 mod tries;
 
@@ -24,7 +26,7 @@ use crate::history::EventKind;
 use crate::job::{JobOutcome, NewJob};
 use crate::limit::RunBounds;
 use crate::limit::place::StartPriority;
-use crate::step::StepRun;
+use crate::step::{ErrorCode, StepRun, StepStatus};
 use crate::workflow::{Workflow, WorkflowDocument};
 use crate::{RunId, StepKey, Timestamp};
 
@@ -162,6 +164,33 @@ impl TestRun {
 
     fn step(&self, key: &str) -> &StepRun {
         &self.run.steps[&key.parse::<StepKey>().unwrap()]
+    }
+
+    /// Reports this outcome for the open job of a step.
+    fn report_of(&mut self, step: &str, outcome: JobOutcome) {
+        let at = self.jobs.iter().position(|job| job.id.step.to_string() == step);
+        let job = self.jobs.remove(at.expect("the step has an open job"));
+        self.turn(&[InboxEvent::Job { at: Timestamp::ZERO, job: job.id, outcome }]);
+    }
+
+    fn complete_of(&mut self, step: &str, output: Value) {
+        self.report_of(step, JobOutcome::completed(output));
+    }
+
+    fn fail_of(&mut self, step: &str) {
+        self.report_of(step, JobOutcome::failed("boom".to_owned(), false));
+    }
+
+    fn statuses(&self, steps: &str) -> Vec<StepStatus> {
+        steps.split(' ').map(|step| self.run.step_status(&step.parse().unwrap())).collect()
+    }
+
+    fn error_code(&self) -> Option<ErrorCode> {
+        self.run.head.error.as_ref().map(|error| error.code)
+    }
+
+    fn open_jobs(&self) -> Vec<String> {
+        self.jobs.iter().map(|job| job.id.step.to_string()).collect()
     }
 
     fn status(&self) -> RunStatus {

@@ -21,35 +21,6 @@ fn of(input: &Value) -> TestRun {
     TestRun::of(&steps(input), json!({}))
 }
 
-impl TestRun {
-    /// Reports this outcome for the open job of a step.
-    fn report_of(&mut self, step: &str, outcome: JobOutcome) {
-        let at = self.jobs.iter().position(|job| job.id.step.to_string() == step);
-        let job = self.jobs.remove(at.expect("the step has an open job"));
-        self.turn(&[InboxEvent::Job { at: Timestamp::ZERO, job: job.id, outcome }]);
-    }
-
-    fn complete_of(&mut self, step: &str, output: Value) {
-        self.report_of(step, JobOutcome::completed(output));
-    }
-
-    fn fail_of(&mut self, step: &str) {
-        self.report_of(step, JobOutcome::failed("boom".to_owned(), false));
-    }
-
-    fn statuses(&self, steps: &str) -> Vec<StepStatus> {
-        steps.split(' ').map(|step| self.run.step_status(&step.parse().unwrap())).collect()
-    }
-
-    fn error_code(&self) -> Option<ErrorCode> {
-        self.run.head.error.as_ref().map(|error| error.code)
-    }
-
-    fn open_jobs(&self) -> Vec<String> {
-        self.jobs.iter().map(|job| job.id.step.to_string()).collect()
-    }
-}
-
 use StepStatus::{Cancelled, Denied, Failed, Pending, Running, Skipped, Succeeded, TimedOut, Waiting};
 
 #[test]
