@@ -16,10 +16,12 @@ use tokio_util::sync::CancellationToken;
 use crate::aside;
 use crate::children::claim_text;
 use crate::client::ScriptClient;
+use crate::connect::SendError;
 use crate::encode::{self, AroundTime};
 use crate::reply::{self, damaged};
-use crate::script::{Arguments, Call};
+use crate::script::{Arguments, Call, Home};
 use crate::store::{Execute, RedisStore};
+use crate::texts::{LargeText, LargeTexts, Sent};
 
 /// Starts that may wait in this process. The store refuses more at once, with nothing done.
 const WAITING_MAX: usize = 4_096;
@@ -37,7 +39,9 @@ type Answer = Result<StartOutcome, StoreError>;
 /// A start, ready to be sent.
 struct Waiting {
     tenant: TenantId,
-    parts: [Vec<u8>; 3],
+    parts: [Vec<u8>; 2],
+    /// Large documents that have gone ahead.
+    sent: Vec<Sent>,
     answer: oneshot::Sender<Answer>,
 }
 
@@ -49,6 +53,7 @@ impl Execute for Admit {
 
 pub(crate) struct Admissions {
     queue: mpsc::Sender<Waiting>,
+    client: Arc<ScriptClient>,
 }
 
 impl Admissions {
@@ -61,17 +66,20 @@ impl Admissions {
             let lane = run_lane(client.clone(), gathering.clone(), calls.clone());
             tokio::spawn(stop.clone().run_until_cancelled_owned(lane));
         }
-        Self { queue }
+        Self { queue, client: client.clone() }
     }
 
     pub(crate) async fn admit(&self, admit: &Admit) -> Answer {
         let (answer, answered) = oneshot::channel();
         // Of a large input, the first turn is left to the engine.
         let bytes = if admit.first_turn().is_some() { 0 } else { usize::MAX };
-        let parts = aside::unless_small(bytes, || parts(admit));
-        let waiting = Waiting { tenant: admit.request.tenant.clone(), parts, answer };
-        let not_done = |reason: &str| unavailable(Effect::NotDone, reason);
-        self.queue.try_send(waiting).map_err(|_| not_done("too many starts are waiting for the store"))?;
+        let (parts, texts) = aside::unless_small(bytes, || parts(admit));
+        let tenant = admit.request.tenant.clone();
+        let sent = self.send_ahead(&tenant, &texts).await?;
+        if let Err(waiting) = self.queue.try_send(Waiting { tenant, parts, sent, answer }) {
+            self.client.drop_sent(&waiting.into_inner().sent).await;
+            return Err(unavailable(Effect::NotDone, "too many starts are waiting for the store"));
+        }
         let outcome =
             answered.await.map_err(|_| unavailable(Effect::Unknown, "the store is being closed"))??;
         Ok(match outcome {
@@ -87,6 +95,20 @@ impl Admissions {
             | StartOutcome::AtCapacity { .. }
             | StartOutcome::DefinitionChanged { .. }) => outcome,
         })
+    }
+}
+
+impl Admissions {
+    /// Of a tenant that is listed: a refused one leaves nothing behind. The lanes, which all tenants share, do not wait.
+    async fn send_ahead(&self, tenant: &TenantId, texts: &[LargeText]) -> Result<Vec<Sent>, StoreError> {
+        if texts.is_empty() {
+            return Ok(Vec::new());
+        }
+        let explain = |error: SendError| unavailable(error.effect, &error.reason);
+        if let Some(refusal) = self.client.list_tenant_once(tenant).await.map_err(explain)? {
+            return Err(refusal);
+        }
+        self.client.send_ahead(&Home::from(tenant), texts).await.map_err(explain)
     }
 }
 
@@ -160,9 +182,9 @@ async fn decide(client: &ScriptClient, batch: Vec<Waiting>) {
             Err(error) => drop(waiting.answer.send(Err(unavailable(error.effect, &error.reason)))),
         }
     }
-    let Some(first) = ready.first() else { return };
-    let call =
-        Call { starts, ..Call::on_behalf_of::<Admit>(Admit::NAME, &first.tenant, Arguments::default()) };
+    let Some(home) = ready.first().map(|first| first.tenant.clone()) else { return };
+    let sent = ready.iter_mut().flat_map(|waiting| std::mem::take(&mut waiting.sent)).collect();
+    let call = Call { starts, sent, ..Call::on_behalf_of::<Admit>(Admit::NAME, &home, Arguments::default()) };
     let answers = client.call_once(&call).await.and_then(|reply| {
         reply::read(&call, &reply, |reply| {
             let answers = reply.into_items().into_iter();
@@ -187,12 +209,10 @@ fn answer_all(batch: Vec<Waiting>, error: &StoreError) {
     }
 }
 
-/// A larger document goes to the script apart from all others, and from there to its key as it is.
-const LARGE_BYTES: usize = 32 * 1024;
-
-/// What `lua/admit.lua` decides a start by, what it writes if the start is admitted, and the document if that is large. It
-/// does not unpack the second part of a start that it refuses.
-fn parts(admit: &Admit) -> [Vec<u8>; 3] {
+/// What `lua/admit.lua` decides a start by, what it writes if the start is admitted, and the large documents of both. It does
+/// not unpack the second part of a start that it refuses.
+fn parts(admit: &Admit) -> ([Vec<u8>; 2], Vec<LargeText>) {
+    let mut texts = LargeTexts::default();
     let start = &*admit.request;
     // No version is 0: what cannot begin is answered by its key, or as changed.
     let version = admit.version().unwrap_or(0);
@@ -210,13 +230,9 @@ fn parts(admit: &Admit) -> [Vec<u8>; 3] {
         .with("priority", start.priority)
         .with("admission_fence", admit.admission_fence);
     let document = encode::around_time(|at| start.start(version, at));
-    let (rows, large) = if document.bytes() > LARGE_BYTES {
-        let (document, time_at) = document.with_room_for_time();
-        (Arguments::default().with("time_at", time_at), document.into_bytes())
-    } else {
-        (Arguments::default().with("document", document), Vec::new())
-    };
-    [question.packed(), with_beginning(rows, admit).packed(), large]
+    let rows = encode::with_start(Arguments::default(), document, &mut texts);
+    let rows = with_beginning(rows, admit, &mut texts);
+    ([question.packed(), rows.packed()], texts.into_vec())
 }
 
 /// As `lua/shared/claims.lua` reads them. None: only the tenant's own limit counts.
@@ -232,7 +248,7 @@ fn fair_claims(admit: &Admit) -> Option<Vec<String>> {
 }
 
 /// The events that every run begins with, and its first turn, or that it waits for one.
-fn with_beginning(rows: Arguments, admit: &Admit) -> Arguments {
+fn with_beginning(rows: Arguments, admit: &Admit, texts: &mut LargeTexts) -> Arguments {
     static ADMITTED: LazyLock<AroundTime> = LazyLock::new(|| {
         encode::around_time(|at| Event::new(at, EventKind::RunStatus).with_status("pending"))
     });
@@ -241,25 +257,30 @@ fn with_beginning(rows: Arguments, admit: &Admit) -> Arguments {
     // A run that waits begins without its first turn.
     let rows = rows.with("admitted", &*ADMITTED).with("copied", copied_steps.len());
     if let Some(turn) = admit.first_turn() {
-        return with_turn(rows, copied_steps, turn);
+        return with_turn(rows, copied_steps, turn, texts);
     }
     let head = Head::admitted(Timestamp::ZERO);
     rows.with("head", &*HEAD)
         .with("status", head.status)
         .with("version", head.version)
-        .with("steps", encode::steps(copied_steps))
+        .with("steps", encode::steps(copied_steps, texts))
 }
 
-fn with_turn(rows: Arguments, copied_steps: &[(StepKey, StepRun)], turn: &FirstTurn) -> Arguments {
+fn with_turn(
+    rows: Arguments,
+    copied_steps: &[(StepKey, StepRun)],
+    turn: &FirstTurn,
+    texts: &mut LargeTexts,
+) -> Arguments {
     rows.with("turn_at", turn.head.updated_at)
         .with("head", encode::json(&turn.head))
         .with("status", turn.head.status)
         .with("version", turn.head.version)
         .with("fence", turn.head.fence)
         .with("due_at", turn.head.due_at)
-        .with("steps", encode::steps(copied_steps.iter().chain(&turn.steps)))
+        .with("steps", encode::steps(copied_steps.iter().chain(&turn.steps), texts))
         .with("events", encode::texts(&turn.events))
-        .with("dispatched", encode::jobs(&turn.dispatched))
-        .with("held", encode::held(&turn.held))
+        .with("dispatched", encode::jobs(&turn.dispatched, texts))
+        .with("held", encode::held(&turn.held, texts))
         .with("approvals_opened", encode::approvals(&turn.approvals_opened))
 }

@@ -12,41 +12,57 @@ use serde::Serialize;
 use crate::encode;
 use crate::script::Arguments;
 use crate::store::Scripted;
+use crate::texts::{Document, LargeText, LargeTexts, is_large};
 
 /// A child that is to be started.
 #[derive(Serialize)]
 struct ChildRow {
     run: RunId,
-    document: String,
+    document: Document,
 }
 
 /// An event for the inbox of another run.
 #[derive(Serialize)]
 struct ReportRow {
     parent: RunId,
+    /// Up to a large outcome, which stands apart.
     event: String,
+    outcome: Option<Document>,
 }
 
-fn row(child: &NewChild) -> ChildRow {
-    ChildRow { run: child.run, document: encode::json(child) }
+fn row(child: &NewChild, texts: &mut LargeTexts) -> ChildRow {
+    ChildRow { run: child.run, document: texts.document(encode::json(child)) }
 }
 
-fn report(report: &ChildReport) -> ReportRow {
-    ReportRow { parent: report.parent, event: encode::json(&report.event) }
+fn report(report: &ChildReport, texts: &mut LargeTexts) -> ReportRow {
+    let (parent, event) = (report.parent, encode::json(&report.event));
+    if !is_large(event.len()) {
+        return ReportRow { parent, event, outcome: None };
+    }
+    // Names of steps and ids have no quotes: the first of these is not within a text.
+    let mark = "\"outcome\":";
+    let outcome_at = event.find(mark).expect("the outcome is the last field of the event") + mark.len();
+    let outcome = texts.large(event[outcome_at..event.len() - "}}".len()].to_owned());
+    ReportRow { parent, event: event[..outcome_at].to_owned(), outcome: Some(outcome) }
 }
 
 /// What a commit of `run` does about children; nothing of most.
-pub(crate) fn with_children(arguments: Arguments, run: RunId, children: &ChildEffects) -> Arguments {
+pub(crate) fn with_children(
+    arguments: Arguments,
+    run: RunId,
+    children: &ChildEffects,
+    texts: &mut LargeTexts,
+) -> Arguments {
     let ChildEffects { started, cancelled, report: reported } = children;
     let mut arguments = arguments;
     if !started.is_empty() {
-        let rows: Vec<ChildRow> = started.iter().map(row).collect();
+        let rows: Vec<ChildRow> = started.iter().map(|child| row(child, texts)).collect();
         arguments = arguments.with("children_started", rows);
     }
     if !cancelled.is_empty() {
         arguments = arguments.with("children_cancelled", cancelled).with("cancel", cancel_by_parent(run));
     }
-    arguments.with("report", reported.as_ref().map(report))
+    arguments.with("report", reported.as_ref().map(|it| report(it, texts)))
 }
 
 pub(crate) fn cancel_by_parent(run: RunId) -> String {
@@ -63,7 +79,8 @@ pub(crate) fn claim_text(claim: &SlotClaim) -> String {
 }
 
 impl Scripted for SettleChildStart {
-    fn arguments(&self) -> Vec<u8> {
+    fn arguments_and_texts(&self) -> (Vec<u8>, Vec<LargeText>) {
+        let mut texts = LargeTexts::default();
         let child = &self.child;
         let arguments = Arguments::default().with("run", child.run).with("parent", child.parent.run);
         let arguments = match &self.settlement {
@@ -78,18 +95,17 @@ impl Scripted for SettleChildStart {
                 let document = encode::around_time(|at| child.start(&self.tenant, *workflow_version, at));
                 let admitted =
                     encode::around_time(|at| Event::new(at, EventKind::RunStatus).with_status("pending"));
-                arguments
+                encode::with_start(arguments, document, &mut texts)
                     .with("parent_step", &child.parent.step)
                     .with("workflow", &child.workflow)
                     .with("workflow_version", workflow_version.to_string())
                     .with("limits_revision", limits_revision)
                     .with("claims", claims)
                     .with("priority", child.priority)
-                    .with("document", document)
                     .with("head", encode::around_time(Head::admitted))
                     .with("admitted", admitted)
             }
         };
-        arguments.packed()
+        (arguments.packed(), texts.into_vec())
     }
 }

@@ -11,15 +11,17 @@ use interlock_model::lock::LockName;
 use interlock_model::time::millis;
 use interlock_model::{Clock, TenantId, Timestamp};
 use rand::RngExt;
-use redis::Value;
+use redis::{Cmd, Value};
 use serde::Deserialize as _;
 use serde::de::DeserializeOwned;
+use tokio::sync::Semaphore;
 
 use crate::connect::{Connection, SendError, SendErrorKind};
 use crate::known::Known;
 use crate::reply;
 use crate::rhythm::Rhythm;
 use crate::script::{Arguments, Call, Header, Home};
+use crate::texts::{Elsewhere, PIECES_AT_ONCE, Sent};
 
 /// The hash tag of what belongs to no tenant. Tenants cannot have this name.
 const SYSTEM_TAG: &str = "{:system}";
@@ -38,12 +40,15 @@ pub(crate) struct ScriptClient {
     known: Known,
     rhythm: Rhythm,
     polls: AtomicU64,
+    /// Whose piece of a large document is on its way.
+    pieces: Semaphore,
 }
 
 impl ScriptClient {
     pub(crate) fn new(connection: Connection, clock: Option<Arc<dyn Clock>>) -> Self {
         let known = Known::new(connection.store_changes());
-        Self { connection, clock, known, rhythm: Rhythm::default(), polls: AtomicU64::new(0) }
+        let (rhythm, polls) = (Rhythm::default(), AtomicU64::new(0));
+        Self { connection, clock, known, rhythm, polls, pieces: Semaphore::new(PIECES_AT_ONCE) }
     }
 
     pub(crate) fn connection(&self) -> &Connection {
@@ -56,6 +61,10 @@ impl ScriptClient {
 
     pub(crate) fn rhythm(&self) -> &Rhythm {
         &self.rhythm
+    }
+
+    pub(crate) fn pieces(&self) -> &Semaphore {
+        &self.pieces
     }
 
     /// By the clock of this process, which decides nothing.
@@ -88,12 +97,32 @@ impl ScriptClient {
         self.run(call, "", 0).await
     }
 
+    /// The reply to a command that changes nothing. If it is lost, the command is sent again.
+    pub(crate) async fn read(&self, action: &'static str, command: &Cmd) -> Result<Value, StoreError> {
+        let mut attempt = 0;
+        loop {
+            let error = match self.connection.send(command, false).await {
+                Ok(reply) => return Ok(reply),
+                Err(error) => error,
+            };
+            if attempt == REPEATS_MAX {
+                return Err(StoreError::Unavailable {
+                    action,
+                    effect: Effect::NotDone,
+                    reason: error.reason,
+                });
+            }
+            attempt += 1;
+            pause(attempt).await;
+        }
+    }
+
     async fn run(&self, call: &Call, request: &str, repeats_max: u32) -> Result<Value, StoreError> {
         let mut is_unknown = false;
         let mut attempt = 0;
         loop {
             let error = match self.list_tenant(call).await {
-                Ok(None) => match self.send(call, request, is_unknown).await {
+                Ok(None) => match self.send_whole(call, request, is_unknown).await {
                     Ok(reply) => match self.with_texts(reply).await {
                         Ok(reply) => return Ok(reply),
                         Err(error) => error,
@@ -119,18 +148,43 @@ impl ScriptClient {
         }
     }
 
-    async fn send(&self, call: &Call, request: &str, is_repeat: bool) -> Result<Value, SendError> {
-        let (prefix, lock_prefix) = (self.connection.key_prefix(), self.connection.lock_prefix());
-        let (limits, _) = self.known.system_limits();
-        let tag = match &call.home {
+    /// The call, and what goes ahead of it.
+    async fn send_whole(&self, call: &Call, request: &str, is_repeat: bool) -> Result<Value, SendError> {
+        let sent = self.send_ahead(&call.home, &call.texts).await?;
+        let sent = if sent.is_empty() { &call.sent } else { &sent };
+        let reply = self.send(call, sent, request, is_repeat).await;
+        if reply.is_err() {
+            self.drop_sent(sent).await;
+        }
+        reply
+    }
+
+    /// The hash tag of keys.
+    pub(crate) fn tag(&self, home: &Home) -> String {
+        match home {
             Home::System => SYSTEM_TAG.to_owned(),
             // The key of a loop's lock has a name that people know and thus no tag: the name itself is the tag of all
             // that belongs to it.
-            Home::Lock(LockName::Stage(stage)) => format!("{{{lock_prefix}{}}}", stage.key()),
+            Home::Lock(LockName::Stage(stage)) => {
+                format!("{{{}{}}}", self.connection.lock_prefix(), stage.key())
+            }
             Home::Tenant(tenant) | Home::Lock(LockName::Of(tenant, _) | LockName::Admission(tenant)) => {
                 format!("{{{tenant}}}")
             }
-        };
+        }
+    }
+
+    /// `sent` is in Redis already.
+    pub(crate) async fn send(
+        &self,
+        call: &Call,
+        sent: &[Sent],
+        request: &str,
+        is_repeat: bool,
+    ) -> Result<Value, SendError> {
+        let (prefix, lock_prefix) = (self.connection.key_prefix(), self.connection.lock_prefix());
+        let (limits, _) = self.known.system_limits();
+        let tag = self.tag(&call.home);
         let (lock, lock_kind) = call.home.lock().unzip();
         let header = Header {
             key: &format!("{prefix}wf:tenant:{tag}"),
@@ -144,6 +198,7 @@ impl ScriptClient {
             fence_floor: self.fence_floor(),
             request,
             is_repeat,
+            sent,
             runs_max: limits.runs_max.unwrap_or(RUNS_MAX_DEFAULT),
             on_full: limits.on_full,
             queued_max: limits.queued_max,
@@ -172,18 +227,13 @@ impl ScriptClient {
     /// otherwise when it is called again.
     async fn with_texts(&self, reply: Value) -> Result<Value, SendError> {
         let Value::Array(mut parts) = reply else { return Ok(reply) };
-        let get = |key| {
-            let name: Vec<u8> = redis::from_redis_value(key).ok()?;
-            Some(redis::cmd("GET").arg(name).take())
-        };
-        let reads: Vec<_> = parts.split_off(1).into_iter().filter_map(get).collect();
-        for text in self.connection.send_all(&reads).await {
+        let named: Vec<Elsewhere> = parts.split_off(1).into_iter().filter_map(Elsewhere::read).collect();
+        let reads: Vec<_> = named.iter().map(|it| redis::cmd("GET").arg(&it.name).take()).collect();
+        for (named, text) in named.iter().zip(self.connection.send_all(&reads).await) {
             // The script has done its part.
             let text = text.map_err(|error| SendError { effect: Effect::Unknown, ..error })?;
-            if text == Value::Nil {
-                return Err(SendError::gone());
-            }
-            parts.push(text);
+            let Value::BulkString(text) = text else { return Err(SendError::gone()) };
+            parts.push(Value::BulkString(named.around(text)));
         }
         Ok(Value::Array(parts))
     }
@@ -211,7 +261,7 @@ impl ScriptClient {
         let most = limits.tenants_max.unwrap_or(TENANTS_MAX_DEFAULT);
         let arguments = Arguments::default().with("tenant", tenant).with("most", most);
         let call = Call { writes: true, ..Call::read("list_tenant", "list a tenant", arguments) };
-        let reply = self.send(&call, "", false).await?;
+        let reply = self.send(&call, &[], "", false).await?;
         let refusal = reply::read(&call, &reply, |reply| <()>::deserialize(reply)).err();
         if refusal.is_none() {
             self.known.listed(tenant);

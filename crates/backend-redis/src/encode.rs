@@ -3,16 +3,20 @@
 use std::sync::LazyLock;
 
 use interlock_model::approval::Approval;
-use interlock_model::budget::Amount;
+use interlock_model::budget::{Amount, JobUsage};
 use interlock_model::dead_letter::DeadLetter;
 use interlock_model::dispatch_policy::{HeldJob, HoldReason};
+use interlock_model::fingerprint::Fingerprint;
 use interlock_model::history::{Event, EventKind};
-use interlock_model::job::NewJob;
+use interlock_model::job::{EndCause, JobOutcome, NewJob};
 use interlock_model::run::{Head, RunStatus};
 use interlock_model::step::StepRun;
 use interlock_model::{BudgetName, JobId, StepKey, Timestamp, Topic, queue};
 use rand::RngExt;
 use serde::Serialize;
+
+use crate::script::Arguments;
+use crate::texts::{Document, LargeTexts, is_large};
 
 /// Times that stand for the store's in a document, in milliseconds: far in the future, and all with as many digits.
 const TIME_MARKS: std::ops::Range<u64> = 100_000_000_000_000..200_000_000_000_000;
@@ -35,12 +39,12 @@ pub(crate) struct AroundTime {
 const ROOM_FOR_TIME: &str = "               ";
 
 impl AroundTime {
-    pub(crate) fn bytes(&self) -> usize {
+    fn bytes(&self) -> usize {
         self.before.len() + self.after.len()
     }
 
     /// One text, and where in it a time of up to 15 digits replaces as many spaces.
-    pub(crate) fn with_room_for_time(self) -> (String, usize) {
+    fn with_room_for_time(self) -> (String, usize) {
         let Self { before, after } = self;
         let time_at = before.len();
         (before + ROOM_FOR_TIME + &after, time_at)
@@ -113,19 +117,31 @@ pub(crate) fn retry_without_letter(by: &str) -> String {
     format!(r#"{{"retry":{{"by":{},"letter":"#, json(by))
 }
 
+/// The document of a start, and in a large one the place of its time.
+pub(crate) fn with_start(arguments: Arguments, document: AroundTime, texts: &mut LargeTexts) -> Arguments {
+    if !is_large(document.bytes()) {
+        return arguments.with("document", document);
+    }
+    let (document, time_at) = document.with_room_for_time();
+    arguments.with("time_at", time_at).with("document", texts.large(document))
+}
+
 /// A document under its key.
 #[derive(Serialize)]
 pub(crate) struct Row<'a, K> {
     key: &'a K,
-    document: String,
+    document: Document,
 }
 
-pub(crate) fn steps<'a>(steps: impl IntoIterator<Item = &'a (StepKey, StepRun)>) -> Vec<Row<'a, StepKey>> {
-    steps.into_iter().map(|(key, step)| Row { key, document: json(step) }).collect()
+pub(crate) fn steps<'a>(
+    steps: impl IntoIterator<Item = &'a (StepKey, StepRun)>,
+    texts: &mut LargeTexts,
+) -> Vec<Row<'a, StepKey>> {
+    steps.into_iter().map(|(key, step)| Row { key, document: texts.document(json(step)) }).collect()
 }
 
 pub(crate) fn approval(approval: &Approval) -> Row<'_, JobId> {
-    Row { key: &approval.job, document: json(approval) }
+    Row { key: &approval.job, document: Document::Text(json(approval)) }
 }
 
 pub(crate) fn approvals(approvals: &[Approval]) -> Vec<Row<'_, JobId>> {
@@ -133,11 +149,27 @@ pub(crate) fn approvals(approvals: &[Approval]) -> Vec<Row<'_, JobId>> {
 }
 
 pub(crate) fn dead_letters(letters: &[DeadLetter]) -> Vec<Row<'_, JobId>> {
-    letters.iter().map(|letter| Row { key: &letter.job, document: json(letter) }).collect()
+    letters.iter().map(|letter| Row { key: &letter.job, document: Document::Text(json(letter)) }).collect()
 }
 
 pub(crate) fn texts(documents: &[impl Serialize]) -> Vec<String> {
     documents.iter().map(json).collect()
+}
+
+/// What a job came to: beside the document its cause and its fingerprint, which scripts compare, and the usage, which they
+/// count.
+#[derive(Serialize)]
+pub(crate) struct Outcome<'a> {
+    cause: EndCause,
+    fingerprint: Option<Fingerprint>,
+    usage: Option<&'a JobUsage>,
+    document: Document,
+}
+
+pub(crate) fn outcome<'a>(outcome: &'a JobOutcome, texts: &mut LargeTexts) -> Outcome<'a> {
+    let usage = outcome.usage().filter(|usage| !usage.is_empty());
+    let document = texts.document(json(outcome));
+    Outcome { cause: outcome.cause(), fingerprint: outcome.fingerprint(), usage, document }
 }
 
 /// A new job, with what scripts decide by beside its document.
@@ -151,23 +183,25 @@ pub(crate) struct JobRow<'a> {
     /// What it reserves from.
     budget: Option<&'a BudgetName>,
     reserve: Option<Amount>,
-    document: String,
+    document: Document,
     /// Why it is held.
     reason: Option<HoldReason>,
     detail: Option<&'a str>,
 }
 
-pub(crate) fn jobs(jobs: &[NewJob]) -> Vec<JobRow<'_>> {
-    jobs.iter().map(job).collect()
+pub(crate) fn jobs<'a>(jobs: &'a [NewJob], texts: &mut LargeTexts) -> Vec<JobRow<'a>> {
+    jobs.iter().map(|new| job(new, texts)).collect()
 }
 
-pub(crate) fn held(held: &[HeldJob]) -> Vec<JobRow<'_>> {
-    held.iter()
-        .map(|held| JobRow { reason: Some(held.reason), detail: Some(&held.detail), ..job(&held.job) })
-        .collect()
+pub(crate) fn held<'a>(held: &'a [HeldJob], texts: &mut LargeTexts) -> Vec<JobRow<'a>> {
+    let row = |held: &'a HeldJob| {
+        let (reason, detail) = (Some(held.reason), Some(held.detail.as_str()));
+        JobRow { reason, detail, ..job(&held.job, texts) }
+    };
+    held.iter().map(row).collect()
 }
 
-fn job(job: &NewJob) -> JobRow<'_> {
+fn job<'a>(job: &'a NewJob, texts: &mut LargeTexts) -> JobRow<'a> {
     JobRow {
         job: &job.id,
         topic: &job.topic,
@@ -176,7 +210,7 @@ fn job(job: &NewJob) -> JobRow<'_> {
         moved: queue::moved(job.meta.priority),
         budget: job.budget.as_ref().map(|budget| &budget.name),
         reserve: job.budget.as_ref().map(|budget| budget.reserve),
-        document: json(job),
+        document: texts.document(json(job)),
         reason: None,
         detail: None,
     }

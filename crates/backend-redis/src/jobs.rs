@@ -2,18 +2,20 @@
 
 use interlock_backend::jobs::Claimed;
 use interlock_backend::policy_holds::Settlement;
-use interlock_backend::verbs::{CancelJob, Claim, RecordProgress, SettleHeldJob};
+use interlock_backend::verbs::{CancelJob, Claim, DeferResult, RecordProgress, RecordResult, SettleHeldJob};
 use interlock_model::JobId;
 use interlock_model::dispatch_policy::{Hold, HoldReason};
 use interlock_model::history::{Event, EventKind};
 use interlock_model::job::JobOutcome;
 use interlock_model::run::InboxEvent;
+use interlock_model::time::millis;
 use serde_json::json;
 
 use crate::encode::{self, AroundTime};
 use crate::known::Known;
 use crate::script::Arguments;
 use crate::store::Scripted;
+use crate::texts::{LargeText, LargeTexts};
 
 impl Scripted for Claim {
     fn learn(&self, answer: &Vec<Claimed>, known: &Known) {
@@ -31,6 +33,34 @@ impl Scripted for RecordProgress {
             Event { message: self.progress.message.clone(), ..event }
         });
         Arguments::default().with("job", &self.job).with("fence", self.fence).with("event", event).packed()
+    }
+}
+
+impl Scripted for RecordResult {
+    fn arguments_and_texts(&self) -> (Vec<u8>, Vec<LargeText>) {
+        let mut texts = LargeTexts::default();
+        let arguments = Arguments::default()
+            .with("job", &self.job)
+            .with("fence", self.fence)
+            .with("edge", self.edge)
+            .with("outcome", encode::outcome(&self.outcome, &mut texts));
+        (arguments.packed(), texts.into_vec())
+    }
+}
+
+impl Scripted for DeferResult {
+    fn arguments_and_texts(&self) -> (Vec<u8>, Vec<LargeText>) {
+        let mut texts = LargeTexts::default();
+        let arguments = Arguments::default()
+            .with("job", &self.job)
+            .with("fence", self.fence)
+            .with("edge", self.edge)
+            .with("outcome", encode::outcome(&self.outcome, &mut texts))
+            .with("deliveries", self.deliveries)
+            .with("waited", millis(self.waited))
+            .with("delay", millis(self.delay))
+            .with("lease", millis(self.lease));
+        (arguments.packed(), texts.into_vec())
     }
 }
 
@@ -54,7 +84,7 @@ impl Scripted for SettleHeldJob {
                 .with("released", released(job, message.as_deref()))
                 .with("rule", rule)
                 .with("dispatches", throttle.dispatches)
-                .with("period", interlock_model::time::millis(throttle.period))
+                .with("period", millis(throttle.period))
                 .with("detail", detail)
                 .with("event", held(job, HoldReason::PolicyThrottled, detail)),
             Settlement::Deny { reason } => {
@@ -79,7 +109,7 @@ impl Scripted for SettleHeldJob {
                 .with("decision", "wait")
                 .with("reason", reason)
                 .with("detail", detail)
-                .with("wait", interlock_model::time::millis(*wait))
+                .with("wait", millis(*wait))
                 .with("event", held(job, *reason, detail)),
             Settlement::Ask { approval, detail } => {
                 let event = InboxEvent::ApprovalAsked { job: job.clone(), reason: detail.clone() };

@@ -31,6 +31,7 @@ mod scripted;
 mod store;
 mod system;
 mod tenants;
+mod texts;
 mod unlisted;
 
 pub use store::RedisStore;

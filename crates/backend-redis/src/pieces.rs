@@ -36,12 +36,12 @@ macro_rules! files {
 files! { SCRIPTS in "lua/":
     "abandon_worker", "acquire_child_starts", "acquire_deferred_results", "acquire_held_jobs", "acquire_lock",
     "acquire_ready_runs", "acquire_run", "acquire_suspect", "add_dead_letter", "adjust_budget", "admit",
-    "begin_try", "cancel_job", "claim",
+    "begin_text", "begin_try", "cancel_job", "claim",
     "commit", "count_dead_letters", "count_jobs_before", "count_runs", "create_api_key", "defer_result",
     "delete_budget", "delete_dead_letter", "delete_figures", "delete_limit", "delete_run", "delete_workflow",
     "deliver_result", "drain_nats_worker", "drain_worker", "expire_leases", "expire_permits", "extend_job_lease",
     "extend_run_lease", "find_due", "fire_timers", "forget_nats_worker", "forget_worker", "inspect",
-    "inspect_documents", "inspect_locks", "inspect_runs", "inspect_unlisted", "list_active_runs", "list_api_keys",
+    "inspect_documents", "inspect_locks", "inspect_runs", "inspect_unlisted", "list_active_runs",
     "list_approvals", "list_budget_events", "list_budget_groups", "list_budgets", "list_dead_letters",
     "list_expired_leases", "list_jobs", "list_limits", "list_lock_history", "list_locks", "list_queued_runs",
     "list_runs", "list_slots", "list_tenant", "list_workers", "list_workflows", "move_queued_run", "pause_limit",
@@ -65,8 +65,8 @@ files! { PIECES in "lua/shared/":
     "jobs", "judge", "key_rules", "lease_check", "ledger", "limit_change", "limit_rules", "lock_record", "lock_rules",
     "lock_view", "locks", "losses", "order", "page", "places", "quarantine", "queue", "quotas", "registry",
     "remembered", "repairs", "replacements", "reserving", "rule_pages", "run_bounds", "run_lock", "run_rules",
-    "slot_flow",
-    "slots", "snapshot", "starts", "status", "step_rules", "usage", "visible", "workers", "workflows",
+    "run_texts", "slot_flow",
+    "slots", "snapshot", "starts", "status", "step_rules", "texts", "usage", "visible", "workers", "workflows",
     "written_limits"
 }
 
@@ -204,7 +204,8 @@ mod tests {
     use super::*;
 
     /// Scripts that belong to no verb.
-    const HELPERS: [&str; 8] = [
+    const HELPERS: [&str; 9] = [
+        "begin_text",
         "inspect_documents",
         "inspect_locks",
         "inspect_runs",
@@ -216,7 +217,7 @@ mod tests {
     ];
 
     /// Verbs without a script of their own: they use another verb's, or none.
-    const WITHOUT_SCRIPT: [&str; 2] = ["force_release_lock", "list_tenants"];
+    const WITHOUT_SCRIPT: [&str; 3] = ["force_release_lock", "list_api_keys", "list_tenants"];
 
     fn files(folder: &str) -> Vec<(String, &'static str)> {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/lua").join(folder);

@@ -17,6 +17,7 @@ use crate::known::Known;
 use crate::reply::{Unreadable, Value};
 use crate::script::Arguments;
 use crate::store::Scripted;
+use crate::texts::{LargeText, LargeTexts};
 use crate::{children, encode};
 
 impl Scripted for AcquireReadyRuns {
@@ -66,6 +67,18 @@ impl Scripted for AcquireSuspect {
 }
 
 impl Scripted for DeliverResult {
+    fn arguments_and_texts(&self) -> (Vec<u8>, Vec<LargeText>) {
+        let mut texts = LargeTexts::default();
+        let arguments = Arguments::default()
+            .with("job", &self.job)
+            .with("fence", self.fence)
+            .with("edge", self.edge)
+            .with("outcome", encode::outcome(&self.outcome, &mut texts))
+            .with("holder", &self.holder)
+            .with("lease", millis(self.lease));
+        (arguments.packed(), texts.into_vec())
+    }
+
     fn learn(&self, answer: &DeliveryOutcome, known: &Known) {
         if let DeliveryOutcome::Recorded(run) = answer {
             known.saw_fence(run.fence);
@@ -78,27 +91,29 @@ impl Scripted for DeliverResult {
 }
 
 impl Scripted for Commit {
-    fn arguments(&self) -> Vec<u8> {
+    fn arguments_and_texts(&self) -> (Vec<u8>, Vec<LargeText>) {
+        let mut texts = LargeTexts::default();
         let head = Head { version: self.version + 1, fence: self.fence, ..self.head.clone() };
         let arguments = Arguments::default()
             .with("run", self.run)
             .with("fence", self.fence)
             .with("version", self.version)
-            .with("head", encode::json(&head))
+            .with("head", texts.document(encode::json(&head)))
             .with("status", head.status)
             .with("due_at", head.due_at)
             .with("inbox_end", self.inbox_end)
-            .with("steps", encode::steps(&self.steps))
+            .with("steps", encode::steps(&self.steps, &mut texts))
             .with("events", encode::texts(&self.events))
-            .with("dispatched", encode::jobs(&self.dispatched))
-            .with("held", encode::held(&self.held))
+            .with("dispatched", encode::jobs(&self.dispatched, &mut texts))
+            .with("held", encode::held(&self.held, &mut texts))
             .with("revoked", &self.revoked)
             .with("approvals_opened", encode::approvals(&self.approvals_opened))
             .with("approvals_withdrawn", &self.approvals_withdrawn)
             .with("dead_letters", encode::dead_letters(&self.buried))
             .with("dead_letters_max", self.dead_letters_max)
             .with("continues", self.continues);
-        children::with_children(arguments, self.run, &self.children).packed()
+        let arguments = children::with_children(arguments, self.run, &self.children, &mut texts);
+        (arguments.packed(), texts.into_vec())
     }
 
     fn lease_in_doubt(&self, _: &str) -> Option<String> {

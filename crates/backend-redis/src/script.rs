@@ -12,6 +12,7 @@ use redis::Cmd;
 use serde::Serialize;
 
 use crate::pieces;
+use crate::texts::{LargeText, Sent};
 
 /// Lua that Redis runs as one step.
 #[derive(Debug)]
@@ -38,6 +39,7 @@ impl Script {
 }
 
 /// Whose keys a script touches. All of them share one hash tag.
+#[derive(Clone)]
 pub(crate) enum Home {
     Tenant(TenantId),
     /// What belongs to no tenant.
@@ -109,8 +111,12 @@ pub(crate) struct Call {
     pub(crate) home: Home,
     pub(crate) missing: Missing,
     pub(crate) arguments: Vec<u8>,
-    /// Of each start in a batch of them, what decides, then what is written, and what of this is large.
-    pub(crate) starts: Vec<[Vec<u8>; 3]>,
+    /// Of each start in a batch of them, what decides, then what is written.
+    pub(crate) starts: Vec<[Vec<u8>; 2]>,
+    /// What goes ahead of it, each time that it is sent.
+    pub(crate) texts: Vec<LargeText>,
+    /// What has gone ahead of it.
+    pub(crate) sent: Vec<Sent>,
 }
 
 impl Call {
@@ -130,6 +136,8 @@ impl Call {
             missing: None,
             arguments: arguments.packed(),
             starts: Vec::new(),
+            texts: Vec::new(),
+            sent: Vec::new(),
         }
     }
 
@@ -202,6 +210,9 @@ pub(crate) struct Header<'a> {
     pub(crate) request: &'a str,
     #[serde(skip_serializing_if = "is_false")]
     pub(crate) is_repeat: bool,
+    /// Large documents that are in Redis already.
+    #[serde(skip_serializing_if = "<[Sent]>::is_empty")]
+    pub(crate) sent: &'a [Sent],
     /// The system's limits, for tenants without their own.
     pub(crate) runs_max: u32,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -47,7 +47,6 @@ plain! {
     CountDeadLetters in tenant;
     CountJobsBefore in tenant;
     CountRuns in tenant;
-    DeferResult in tenant, missing "job" job;
     DeleteBudget in tenant;
     DeleteDeadLetter in tenant, missing "dead letter" job;
     DeleteFigures in system;
@@ -94,7 +93,6 @@ plain! {
     ReadWorker in tenant;
     ReadWorkflow in tenant;
     ReadWorkflowVersion in tenant;
-    RecordResult in tenant, missing "job" job;
     RegisterNatsWorker in system;
     ReleaseIdempotencyKey in tenant;
     ReleaseLock in lock;
@@ -122,10 +120,10 @@ addressed! {
     Claim in tenant;
     Commit in tenant, missing "run" run;
     CreateApiKey in system;
+    DeferResult in tenant, missing "job" job;
     DeleteRun in tenant, missing "run" run;
     DeliverResult in tenant, missing "job" job;
     ForceReleaseLock in lock;
-    ListApiKeys in system;
     ListSlots in tenant;
     PauseLimit in tenant, missing "limit" name;
     ReadDocument in system;
@@ -133,6 +131,7 @@ addressed! {
     ReadRegistry in system;
     RecordBeat in system;
     RecordProgress in tenant, missing "job" job;
+    RecordResult in tenant, missing "job" job;
     ReleaseRun in tenant;
     RenewLock in lock;
     RequestCancel in tenant, missing "run" run;

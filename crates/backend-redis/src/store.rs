@@ -19,6 +19,7 @@ use crate::connect::Connection;
 use crate::known::Known;
 use crate::reply::{Unreadable, Value};
 use crate::script::{Arguments, Call, Home, Missing, packed};
+use crate::texts::LargeText;
 use crate::{aside, pulse, reply};
 
 /// What a verb is about.
@@ -49,6 +50,11 @@ pub(crate) trait Scripted: Addressed + Verb<Answer: DeserializeOwned> + Serializ
         packed(self)
     }
 
+    /// The same, without the large documents that go ahead of them.
+    fn arguments_and_texts(&self) -> (Vec<u8>, Vec<LargeText>) {
+        (self.arguments(), Vec::new())
+    }
+
     fn read(&self, reply: Value<'_>) -> Result<Self::Answer, Unreadable> {
         Self::Answer::deserialize(reply)
     }
@@ -71,10 +77,12 @@ impl<V: Scripted> Execute for V {
     async fn execute(self, store: &RedisStore) -> Result<V::Answer, StoreError> {
         self.check()?;
         let client = &store.client;
+        let (arguments, texts) = self.arguments_and_texts();
         let call = Call {
             is_poll: V::IS_POLL,
             missing: self.missing(),
-            arguments: self.arguments(),
+            arguments,
+            texts,
             ..Call::on_behalf_of::<V>(V::SCRIPT, self.home(), Arguments::default())
         };
         let request = new_request();

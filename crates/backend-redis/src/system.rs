@@ -2,21 +2,21 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use interlock_backend::StoreError;
 use interlock_backend::keys::{ApiKey, KeyScope};
 use interlock_backend::registry::{Beat, Handshake, RegisteredWorker, Registry};
 use interlock_backend::verbs::{
     CreateApiKey, ListApiKeys, ReadDocument, ReadFigures, ReadRegistry, ReadSnapshot, RecordBeat,
     RotateApiKey, SaveDocument, SaveFigures, SaveSnapshot,
 };
+use interlock_backend::{StoreError, Verb as _};
 use interlock_model::lock::{LockName, StageLock};
 use interlock_model::{InstanceId, TenantId, Timestamp, WorkerId};
 use serde::Deserialize;
 
 use crate::encode;
-use crate::reply::{Unreadable, Value};
+use crate::reply::{Unreadable, Value, damaged};
 use crate::script::{Arguments, Home};
-use crate::store::{Addressed, Scripted};
+use crate::store::{Addressed, Execute, RedisStore, Scripted};
 
 /// Every process reads it twice a second, and it changes once a week.
 impl Scripted for ReadDocument {
@@ -76,10 +76,17 @@ impl Scripted for RotateApiKey {
     }
 }
 
-impl Scripted for ListApiKeys {
-    fn read(&self, reply: Value<'_>) -> Result<Vec<ApiKey>, Unreadable> {
-        let texts = Vec::<String>::deserialize(reply)?;
-        let mut keys: Vec<ApiKey> = texts.iter().map(|text| read_key(text)).collect::<Result<_, _>>()?;
+impl Execute for ListApiKeys {
+    /// Without a script: there may be megabytes of them, and to make texts of Lua of those takes Redis milliseconds.
+    async fn execute(self, store: &RedisStore) -> Result<Vec<ApiKey>, StoreError> {
+        let client = &store.client;
+        let reply =
+            client.read(Self::ACTION, &redis::cmd("HVALS").arg(client.system_key("sys:keys")).take()).await?;
+        let unreadable = |reason: String| damaged(Self::NAME, reason);
+        let texts: Vec<String> =
+            redis::from_redis_value(reply).map_err(|error| unreadable(error.to_string()))?;
+        let keys: Result<Vec<ApiKey>, _> = texts.iter().map(|text| read_key(text)).collect();
+        let mut keys = keys.map_err(|error| unreadable(error.to_string()))?;
         keys.sort_unstable_by(|one, other| one.id.cmp(&other.id));
         Ok(keys)
     }

@@ -19,7 +19,6 @@ pub struct DeliverResult {
     pub fence: Fence,
     /// The edge that the result came over; none if that was checked before.
     pub edge: Option<Edge>,
-    #[serde(serialize_with = "wire::as_outcome")]
     pub outcome: JobOutcome,
     /// Which instance acquires the run, and for how long.
     pub holder: InstanceId,
@@ -50,7 +49,6 @@ pub struct DeferResult {
     pub fence: Fence,
     /// The edge that the result came over; none if that was checked before.
     pub edge: Option<Edge>,
-    #[serde(serialize_with = "wire::as_outcome")]
     pub outcome: JobOutcome,
     /// How often it was delivered so far.
     pub deliveries: u32,

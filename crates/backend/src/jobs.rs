@@ -136,7 +136,6 @@ pub struct RecordResult {
     pub fence: Fence,
     /// The edge that the result came over; none for what this server reports by itself.
     pub edge: Option<Edge>,
-    #[serde(serialize_with = "wire::as_outcome")]
     pub outcome: JobOutcome,
 }
 verb!(write => RecordResult, "record_result", "record a result", Report);

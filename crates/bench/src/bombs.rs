@@ -17,9 +17,9 @@ use interlock_servers::{Nats, NatsOptions, Redis, RedisOptions};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
-use crate::Arguments;
 use crate::connection::Connection;
 use crate::server::Server;
+use crate::{Arguments, Kind};
 use kinds::Bomb;
 use neighbour::Starts;
 use thrower::{Answers, Thrower};
@@ -42,10 +42,14 @@ pub(crate) async fn measure(arguments: &Arguments, binary: &Path) -> Result<()> 
     let wanted = arguments.wanted(&names);
     let bombs: Vec<Bomb> = Bomb::ALL.into_iter().filter(|bomb| wanted.contains(&bomb.name())).collect();
     let time = arguments.time();
-    let measured = [
-        ("one machine", Installation::embedded(binary).await?.measure(time, &bombs).await?),
-        ("Redis and NATS", Installation::distributed(binary).await?.measure(time, &bombs).await?),
-    ];
+    let mut measured = Vec::new();
+    for kind in arguments.kinds() {
+        let installation = match kind {
+            Kind::Embedded => Installation::embedded(binary).await?,
+            Kind::Redis => Installation::distributed(binary).await?,
+        };
+        measured.push((kind.name(), installation.measure(time, &bombs).await?));
+    }
     writeln!(std::io::stdout(), "{}", table(&measured))?;
     let broken: Vec<String> = measured
         .iter()

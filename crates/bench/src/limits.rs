@@ -12,17 +12,21 @@ use anyhow::{Context as _, Result, bail};
 use bytes::Bytes;
 use comfy_table::Table;
 use http::{Method, StatusCode};
-use interlock_servers::{Nats, NatsOptions, Redis, RedisOptions};
+use interlock_servers::{AppendOnly, Nats, NatsOptions, Redis, RedisOptions};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
 use crate::connection::Connection;
 use crate::server::{Server, WORKFLOW};
-use crate::{Arguments, progress};
+use crate::{Arguments, Kind, progress};
 
 /// Starts of one measurement, and the connections that they come over.
 const STARTS: u32 = 6_000;
 const CONNECTIONS: u32 = 16;
+const CONNECTIONS_TO_FILL: u32 = 64;
+
+/// Between the groups of one start and the next: a prime, so that every group has its turn.
+const STRIDE: u64 = 7_919;
 
 /// Jobs that pass through a queue, and how long each takes.
 const JOBS: usize = 200;
@@ -35,24 +39,29 @@ const FLAT_MAX: f64 = 1.2;
 const QUEUE_MAX: f64 = 1.05;
 
 pub(crate) async fn measure(arguments: &Arguments, binary: &Path) -> Result<()> {
-    let progress = progress::bar(2 * (arguments.rounds as u64 + 3))?;
+    let kinds = arguments.kinds();
+    let progress = progress::bar(kinds.len() as u64 * (arguments.rounds as u64 + 3))?;
     let mut broken = Vec::new();
-    for kind in ["one machine", "Redis and NATS"] {
-        let installation = Installation::start(kind, binary).await?;
+    for kind in kinds {
         let mut costs = Costs::default();
+        let installation = Installation::start(kind, binary).await?;
+        let kind = kind.name();
         for round in 0..arguments.rounds {
             progress.set_message(format!("{kind}: starts"));
             installation.round(round, &mut costs).await?;
             progress.inc(1);
         }
+        progress.set_message(format!("{kind}: through a queue"));
+        let queue = installation.queue_ratio(arguments.rounds).await?;
+        progress.inc(1);
+        // Each on an empty store: a million runs take gigabytes.
+        let installation = installation.emptied(binary).await?;
         progress.set_message(format!("{kind}: many groups"));
         installation.many_groups(arguments.groups_many, &mut costs).await?;
         progress.inc(1);
+        let installation = installation.emptied(binary).await?;
         progress.set_message(format!("{kind}: many queued runs"));
         installation.many_queued(arguments.queued_many, &mut costs).await?;
-        progress.inc(1);
-        progress.set_message(format!("{kind}: through a queue"));
-        let queue = installation.queue_ratio(arguments.rounds).await?;
         progress.inc(1);
         let targets = costs.targets(queue);
         progress.suspend(|| writeln!(std::io::stdout(), "{}", costs.table(kind, &targets)))?;
@@ -64,6 +73,7 @@ pub(crate) async fn measure(arguments: &Arguments, binary: &Path) -> Result<()> 
 
 /// A server, and what it stands on. Fields are dropped in this order.
 struct Installation {
+    kind: Kind,
     server: Server,
     redis: Option<Redis>,
     _nats: Option<Nats>,
@@ -157,16 +167,28 @@ fn limit(key: Option<&str>, runs: u32, on_full: &str) -> Value {
 }
 
 impl Installation {
-    async fn start(kind: &str, binary: &Path) -> Result<Self> {
-        if kind == "one machine" {
+    async fn start(kind: Kind, binary: &Path) -> Result<Self> {
+        if kind == Kind::Embedded {
             let server = Server::embedded(binary, &[]).await?;
-            return Ok(Self { server, redis: None, _nats: None });
+            return Ok(Self { kind, server, redis: None, _nats: None });
         }
-        let redis = Redis::start(RedisOptions::default()).await?;
+        let redis = Redis::start(RedisOptions {
+            append_only: AppendOnly::EverySecond,
+            password: None,
+            // A rewrite of the file would cost one measurement and not the next.
+            arguments: ["--auto-aof-rewrite-percentage", "0"].map(str::to_owned).to_vec(),
+        })
+        .await?;
         let nats = Nats::start(NatsOptions::default()).await?;
         let urls = (redis.url(), nats.url());
         let server = Server::distributed(binary, (&urls.0, &urls.1), &[]).await?;
-        Ok(Self { server, redis: Some(redis), _nats: Some(nats) })
+        Ok(Self { kind, server, redis: Some(redis), _nats: Some(nats) })
+    }
+
+    async fn emptied(self, binary: &Path) -> Result<Self> {
+        let kind = self.kind;
+        drop(self);
+        Self::start(kind, binary).await
     }
 
     /// A tenant with a workflow, room for everything, and these limits.
@@ -209,7 +231,7 @@ impl Installation {
         let limits = [("by-repo", limit(Some("input.repo"), 1_000_000, "reject"))];
         for (name, tenant, groups) in [(FEW_GROUPS, "few-groups", 10), (MANY_GROUPS, "many-groups", many)] {
             self.tenant(tenant, &limits).await?;
-            self.cost(tenant, groups.max(STARTS), groups, StatusCode::OK).await?;
+            self.fill(tenant, groups.max(STARTS), groups, StatusCode::OK).await?;
             costs.add(name, self.cost(tenant, STARTS, groups, StatusCode::OK).await?);
         }
         Ok(())
@@ -219,7 +241,8 @@ impl Installation {
         let limits = [("all", limit(None, 0, "queue"))];
         self.tenant("queue", &limits).await?;
         costs.add(FEW_QUEUED, self.cost("queue", STARTS, 1, StatusCode::ACCEPTED).await?);
-        self.cost("queue", many, 1, StatusCode::ACCEPTED).await?;
+        // The last one fills the queue.
+        self.fill("queue", many.saturating_sub(2 * STARTS), 1, StatusCode::ACCEPTED).await?;
         costs.add(MANY_QUEUED, self.cost("queue", STARTS, 1, StatusCode::ACCEPTED).await?);
         Ok(())
     }
@@ -227,16 +250,33 @@ impl Installation {
     /// Processor time in µs per start.
     async fn cost(&self, tenant: &str, starts: u32, groups: u32, expected: StatusCode) -> Result<f64> {
         let before = self.processor_time()?;
+        self.start_runs(tenant, (CONNECTIONS, starts), groups, expected).await?;
+        let took = self.processor_time()?.saturating_sub(before);
+        Ok(took.as_secs_f64() * 1e6 / f64::from(starts))
+    }
+
+    /// The same over more connections, which is sooner done.
+    async fn fill(&self, tenant: &str, starts: u32, groups: u32, expected: StatusCode) -> Result<()> {
+        self.start_runs(tenant, (CONNECTIONS_TO_FILL, starts), groups, expected).await
+    }
+
+    async fn start_runs(
+        &self,
+        tenant: &str,
+        (connections, starts): (u32, u32),
+        groups: u32,
+        expected: StatusCode,
+    ) -> Result<()> {
         let mut clients = JoinSet::new();
-        for client in 0..CONNECTIONS {
+        for client in 0..connections {
             let connection = self.server.connect().await?.of_tenant(tenant)?;
-            clients.spawn(start_many(connection, (client, starts), groups, expected));
+            let numbers = (client..starts).step_by(connections as usize);
+            clients.spawn(start_many(connection, numbers, groups, expected));
         }
         while let Some(ended) = clients.join_next().await {
             ended??;
         }
-        let took = self.processor_time()?.saturating_sub(before);
-        Ok(took.as_secs_f64() * 1e6 / f64::from(starts))
+        Ok(())
     }
 
     fn processor_time(&self) -> Result<Duration> {
@@ -295,17 +335,17 @@ async fn work(mut connection: Connection, number: usize) -> Result<()> {
     Ok(())
 }
 
-/// This client's share of the starts, over the groups in turn.
+/// This client's share of the starts, over all of the groups.
 async fn start_many(
     mut connection: Connection,
-    (client, starts): (u32, u32),
+    numbers: impl Iterator<Item = u32>,
     groups: u32,
     expected: StatusCode,
 ) -> Result<()> {
     let path = format!("/api/v1/workflows/{WORKFLOW}/runs");
     let mut input = String::new();
-    for number in (client..starts).step_by(CONNECTIONS as usize) {
-        let group = number % groups.max(1);
+    for number in numbers {
+        let group = u64::from(number) * STRIDE % u64::from(groups.max(1));
         input.clear();
         write!(input, r#"{{"repo":"r{group}","user":"u{}"}}"#, group % 7)?;
         let body = Bytes::copy_from_slice(input.as_bytes());

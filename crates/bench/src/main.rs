@@ -61,11 +61,14 @@ struct Arguments {
     /// Measure what named limits cost, on one machine and on Redis and NATS.
     #[arg(long, conflicts_with_all = ["redis", "locks", "results", "bombs"])]
     limits: bool,
+    /// Only on this installation, where a measurement has two.
+    #[arg(long, value_enum)]
+    on: Option<Kind>,
     /// Groups of one limit to compare ten with.
-    #[arg(long, default_value_t = 100_000, requires = "limits")]
+    #[arg(long, default_value_t = 1_000_000, requires = "limits")]
     groups_many: u32,
     /// Queued runs to compare none with.
-    #[arg(long, default_value_t = 100_000, requires = "limits")]
+    #[arg(long, default_value_t = 1_000_000, requires = "limits")]
     queued_many: u32,
     /// How many results.
     #[arg(long, default_value_t = 1_000, requires = "results")]
@@ -93,7 +96,27 @@ struct Arguments {
     empty_server: bool,
 }
 
+/// What the server stores in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Kind {
+    Embedded,
+    Redis,
+}
+
+impl Kind {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Embedded => "one machine",
+            Self::Redis => "Redis and NATS",
+        }
+    }
+}
+
 impl Arguments {
+    fn kinds(&self) -> Vec<Kind> {
+        self.on.map_or_else(|| vec![Kind::Embedded, Kind::Redis], |only| vec![only])
+    }
+
     fn time(&self) -> Duration {
         Duration::from_secs_f64(self.seconds)
     }

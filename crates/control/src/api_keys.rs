@@ -23,10 +23,15 @@ const PREFIX: &str = "ilk_";
 /// How often the keys are read again, should a wake-up be lost.
 const POLL: Duration = Duration::from_secs(1);
 
+/// Between two reads of the keys, however often they change: everything is read.
+const REST: Duration = Duration::from_millis(200);
+
 /// The API keys. Every request looks one up, so the process keeps them in memory.
 pub struct ApiKeys {
     process: Arc<Process>,
     keys: RwLock<BTreeMap<ApiKeyId, ApiKey>>,
+    /// A key that is made meanwhile must not be lost to what was read before.
+    refreshing: tokio::sync::Mutex<()>,
     /// The hash of a key from the command line: admin of every tenant.
     bootstrap: Option<blake3::Hash>,
     /// There is a key, or there was one: from then on no request without a key is answered, whatever the store has lost.
@@ -78,7 +83,8 @@ impl ApiKeys {
     ) -> Result<Arc<Self>, KeyError> {
         let bootstrap = bootstrap.map(|key| blake3::hash(key.as_bytes()));
         let is_closed = AtomicBool::new(bootstrap.is_some());
-        let keys = Self { process, keys: RwLock::default(), bootstrap, is_closed, mark };
+        let (keys, refreshing) = (RwLock::default(), tokio::sync::Mutex::default());
+        let keys = Self { process, keys, refreshing, bootstrap, is_closed, mark };
         keys.refresh().await?;
         let is_empty = keys.keys.read().unwrap_or_else(PoisonError::into_inner).is_empty();
         match &keys.mark {
@@ -90,6 +96,7 @@ impl ApiKeys {
     }
 
     async fn refresh(&self) -> Result<(), StoreError> {
+        let _alone = self.refreshing.lock().await;
         let keys = self.process.call(ListApiKeys).await?;
         let keys: BTreeMap<_, _> = keys.into_iter().map(|key| (key.id.clone(), key)).collect();
         if !keys.is_empty() {
@@ -109,6 +116,9 @@ impl ApiKeys {
             }
             if let Err(error) = self.refresh().await {
                 warn!(%error, "could not read the API keys; the last known ones stay in force");
+            }
+            if shutdown.run_until_cancelled(tokio::time::sleep(REST)).await.is_none() {
+                return;
             }
         }
     }
@@ -192,7 +202,8 @@ impl ApiKeys {
             mark.set().await?;
         }
         let key = self.process.call(CreateApiKey { key }).await?;
-        self.changed().await?;
+        self.add(key.clone()).await;
+        self.process.wake(Wake::KeysChanged);
         Ok((key, text))
     }
 
@@ -249,6 +260,13 @@ impl ApiKeys {
             replaced_by,
         };
         Ok((key, text))
+    }
+
+    /// In force here at once.
+    async fn add(&self, key: ApiKey) {
+        let _alone = self.refreshing.lock().await;
+        self.is_closed.store(true, Ordering::Relaxed);
+        self.keys.write().unwrap_or_else(PoisonError::into_inner).insert(key.id.clone(), key);
     }
 
     /// In force here at once, and on other replicas when they hear of it.

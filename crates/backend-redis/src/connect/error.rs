@@ -82,6 +82,12 @@ impl SendError {
         let reason = "a document that the answer names was deleted meanwhile".to_owned();
         Self { effect: Effect::Unknown, kind: SendErrorKind::Lost, reason }
     }
+
+    /// The pieces of a large document take too long.
+    pub(crate) fn too_slow() -> Self {
+        let reason = "a large document took too long to send".to_owned();
+        Self { effect: Effect::NotDone, kind: SendErrorKind::Lost, reason }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

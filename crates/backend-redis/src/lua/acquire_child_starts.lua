@@ -1,4 +1,4 @@
--- needs: given
+-- needs: given, texts
 -- The children that are to be started and are due. They are due again when their start is no longer in progress.
 local due = key('wf:children:due')
 local children = given_before('children')
@@ -14,9 +14,10 @@ for _, child in ipairs(children) do
   end
   local document = redis.call('HGET', key('wf:children'), child)
   if document then
-    bytes = bytes + #document
+    local shown, document_bytes = show_text(document, 'child', child)
+    bytes = bytes + document_bytes
     redis.call('ZADD', due, integer(now + call.in_progress), child)
-    acquired[#acquired + 1] = document
+    acquired[#acquired + 1] = shown
   else
     redis.call('ZREM', due, child)
   end

@@ -1,4 +1,4 @@
--- needs: inbox, given
+-- needs: inbox, given, texts
 -- The deferred results that are due. They are due again when their delivery is no longer in progress.
 local jobs = given_before('put_off')
 if not jobs then
@@ -13,9 +13,13 @@ for _, job in ipairs(jobs) do
   end
   local found = read_fields(key('wf:job', job), 'put_off', 'fence', 'put_off_deliveries', 'put_off_since')
   if found.put_off then
-    bytes = bytes + #found.put_off
+    local outcome, outcome_bytes = string.sub(found.put_off, #event_before_outcome(job) + 1, -3), #found.put_off
+    if outcome_after(found.put_off) then
+      outcome, outcome_bytes = show_text('', 'outcome', job)
+    end
+    bytes = bytes + outcome_bytes
     redis.call('ZADD', key('wf:put_off'), integer(now + limits.deferral), job)
-    results[#results + 1] = { job = job, fence = found.fence, outcome = string.sub(found.put_off, #event_before_outcome(job) + 1, -3),
+    results[#results + 1] = { job = job, fence = found.fence, outcome = outcome,
       deliveries = found.put_off_deliveries, waited = math.max(now - tonumber(found.put_off_since), 0) }
   else
     redis.call('ZREM', key('wf:put_off'), job)

@@ -1,4 +1,4 @@
--- needs: given, job_view
+-- needs: given, job_view, texts
 -- The held jobs that are due. They are due again when the decision about them is no longer in progress.
 local jobs = given_before('held')
 if not jobs then
@@ -14,11 +14,12 @@ for _, job in ipairs(jobs) do
   local hash = key('wf:job', job)
   local found = read_fields(hash, 'job', 'held', 'held_detail', 'held_since', 'held_looks', 'held_until')
   if found.job and found.held and found.held_until ~= '' then
-    bytes = bytes + #found.job
+    local document, document_bytes = show_text(found.job, 'job', job)
+    bytes = bytes + document_bytes
     found.held_until = integer(now + call.in_progress)
     redis.call('ZADD', key('wf:held'), found.held_until, job)
     redis.call('HSET', hash, 'held_until', found.held_until)
-    acquired[#acquired + 1] = { job = found.job, hold = hold_of(found), now = now }
+    acquired[#acquired + 1] = { job = document, hold = hold_of(found), now = now }
   else
     redis.call('ZREM', key('wf:held'), job)
   end

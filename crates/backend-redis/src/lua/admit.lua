@@ -1,4 +1,4 @@
--- needs: failures, status, queue, jobs, append, usage, idempotency, admission_lock, starts
+-- needs: failures, status, queue, jobs, append, run_texts, usage, idempotency, admission_lock, starts
 -- Admission: the key, the definition, all limits, and the run with all that belongs to it, or nothing.
 --
 -- Several starts may come in one call; each is decided after the one before it and gets its own answer.
@@ -136,6 +136,7 @@ end
 
 -- Writes what a newer start asks for in place of what a waiting run had.
 local function replace_start(start, run, created_at, wait_until)
+  drop_texts_of(run, '-inf', '+inf')
   redis.call('UNLINK', key('wf:steps', run), key('wf:start', run))
   write_waiting(run, start, cmsgpack.unpack(start.rows), created_at, wait_until)
 end
@@ -227,7 +228,7 @@ local function undo_job(run, new)
   redis.pcall('ZREM', key('wf:held'), new.job)
   redis.pcall('ZREM', key('wf:jobs'), sortable(now) .. '/' .. new.job)
   redis.pcall('SREM', key('wf:run:jobs', run), new.job)
-  redis.pcall('UNLINK', key('wf:job', new.job))
+  redis.pcall('UNLINK', key('wf:job', new.job), text_key('job', new.job))
 end
 
 local function undo(start)
@@ -249,6 +250,7 @@ local function undo(start)
   for _, name in ipairs({ 'wf:runs', 'wf:ready', 'wf:timers' }) do
     redis.pcall('ZREM', key(name), start.run)
   end
+  pcall(drop_texts_of, start.run, '-inf', '+inf')
   for _, name in ipairs({ 'wf:run', 'wf:start', 'wf:steps', 'wf:timeline' }) do
     redis.pcall('UNLINK', key(name, start.run))
   end
@@ -259,10 +261,10 @@ local function undo(start)
 end
 
 local answers = {}
-for index = 3, #ARGV, 3 do
+for index = 3, #ARGV, 2 do
   local start = cmsgpack.unpack(ARGV[index])
   -- Still packed: a start that is refused writes none of them.
-  start.rows, start.large = ARGV[index + 1], ARGV[index + 2]
+  start.rows = ARGV[index + 1]
   start.claims = start.claims or {}
   tag = start.tag
   -- One tenant's damaged data must not cost the others in this call their answers.

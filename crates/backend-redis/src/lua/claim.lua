@@ -1,4 +1,4 @@
--- needs: fence, order, job_lock, job_view, queue, quotas
+-- needs: fence, order, job_lock, job_view, queue, quotas, texts
 -- Gives waiting jobs to a worker, oldest first over all of its topics and all kinds that it is capable of,
 -- each under a new lease with a larger fence.
 local worker, jobs_max = call.worker, call.jobs_max
@@ -38,7 +38,7 @@ local function leases_given_before()
     if held[1] == worker and held[2] == request then
       local found = read_fields(key('wf:job', job), 'job', 'worker', 'fence', 'ttl', 'expires_at', 'claimed_at',
         'created_at', 'edge')
-      given[#given + 1] = { job = found.job, lease = lease_of(found), queued_at = found.created_at }
+      given[#given + 1] = { job = show_text(found.job, 'job', job), lease = lease_of(found), queued_at = found.created_at }
     end
   end
   table.sort(given, function(one, other)
@@ -47,7 +47,7 @@ local function leases_given_before()
   return given
 end
 
-local queues = {}
+local queues, bytes = {}, 0
 -- The queues of a topic that hold what the worker is capable of. The mark of a kind goes when its queue is found empty.
 local function read_queues(topic, is_capable)
   queues[#queues + 1] = queue_key(topic)
@@ -118,10 +118,12 @@ local function lease_out(waiting)
     'claimed_at', integer(now), 'request', request, 'edge', call.edge)
   redis.call('ZADD', key('wf:leases'), expires_at, job)
   local lease = { worker = worker, fence = fence, ttl = ttl, expires_at = expires_at, claimed_at = now, edge = call.edge }
-  return { job = document, lease = lease, queued_at = created_at }, false
+  local shown, document_bytes = show_text(document, 'job', job)
+  bytes = bytes + document_bytes
+  return { job = shown, lease = lease, queued_at = created_at }, false
 end
 
-local claimed, bytes = {}, 0
+local claimed = {}
 -- Leases out what is available, and how many it had to pass over.
 local function lease_out_all(limit, passed_over)
   local passed = 0
@@ -134,7 +136,6 @@ local function lease_out_all(limit, passed_over)
       passed_over[waiting.place] = true
       passed = passed + 1
     else
-      bytes = bytes + (leased and #leased.job or 0)
       claimed[#claimed + 1] = leased
     end
   end

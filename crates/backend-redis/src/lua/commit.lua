@@ -1,4 +1,4 @@
--- needs: status, run_lock, quarantine, slot_flow, jobs, append, dead_letters
+-- needs: status, run_lock, quarantine, slot_flow, jobs, append, run_texts, dead_letters
 -- One turn of the engine, written in one step under its fence and version.
 
 -- Made only where they are needed: Redis makes the functions of a script anew in each call.
@@ -29,15 +29,16 @@ local function settle_children(run)
     give_up_child(run, child, call.cancel)
   end
   if call.report then
-    report_child(call.report.parent, run, call.report.event)
+    report_child(call.report.parent, run, call.report.event, call.report.outcome)
   end
 end
 
 local run, fence, version = call.run, call.fence, call.version
 local hash = key('wf:run', run)
-local version_before, fence_before, status_before, due_before, inbox_base, lease, quarantined_at, claims, waiting =
+local version_before, fence_before, status_before, due_before, inbox_base, lease, quarantined_at, claims, waiting,
+  texts =
   unpack(redis.call('HMGET', hash, 'version', 'fence', 'status', 'due_at', 'inbox_base', 'lease', 'quarantined_at',
-    'claims', 'waiting'))
+    'claims', 'waiting', 'texts'))
 if not version_before then
   return missing()
 end
@@ -53,7 +54,7 @@ if current ~= fence or tonumber(fence_before) >= fence or tonumber(version_befor
   return fenced(current)
 end
 
-write_steps(run, call.steps)
+write_steps(run, call.steps, texts)
 append_events(run, call.events)
 for _, new in ipairs(call.dispatched) do
   dispatch(run, new)
@@ -108,6 +109,9 @@ end
 local base, inbox_end = tonumber(inbox_base or '0'), call.inbox_end
 if inbox_end > base then
   redis.call('LTRIM', key('wf:inbox', run), inbox_end - base, -1)
+  if texts then
+    drop_texts_of(run, '(0', integer(inbox_end))
+  end
 end
 local has_inbox = redis.call('EXISTS', key('wf:inbox', run)) == 1
 if has_inbox then
@@ -120,7 +124,7 @@ if call.continues then
 elseif not has_inbox then
   redis.call('ZREM', key('wf:ready'), run)
 end
-redis.call('HSET', hash, 'head', call.head, 'status', call.status, 'version', integer(version + 1),
+redis.call('HSET', hash, 'head', keep_text_of(run, call.head, 'head', run, texts), 'status', call.status, 'version', integer(version + 1),
   'fence', integer(fence))
 redis.call('HDEL', hash, 'lease', 'tries')
 if quarantined_at then

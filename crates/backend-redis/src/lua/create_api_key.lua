@@ -9,4 +9,5 @@ if refused then
   return conflict(refused)
 end
 write_api_key(call.id, integer(now), call.document)
+count_one(call.tenant, 1)
 return answer(now)

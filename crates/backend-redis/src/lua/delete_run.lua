@@ -1,4 +1,4 @@
--- needs: run_lock, quarantine, slots, jobs, job_rows, children
+-- needs: run_lock, quarantine, slots, jobs, job_rows, run_texts, children
 -- Removes a run with everything of it but its idempotency key. A live one ends in the same step.
 local run = call.run
 local hash = key('wf:run', run)
@@ -40,6 +40,7 @@ end
 for _, approval in ipairs(redis.call('SMEMBERS', key('wf:run:approvals', run))) do
   remove_approval(approval)
 end
+drop_texts_of(run, '-inf', '+inf')
 redis.call('UNLINK', hash, key('wf:start', run), key('wf:steps', run), key('wf:inbox', run),
   key('wf:timeline', run), key('wf:run:approvals', run), key('wf:run:children', run))
 if #jobs > 0 then

@@ -1,4 +1,4 @@
--- needs: inspection
+-- needs: inspection, inbox, texts
 -- A page of all documents, for a caller that can read them.
 local number_of_look, place = string.match(call.page.after or '', '^(%d+) (.*)$')
 local index = tonumber(number_of_look or '1')
@@ -26,7 +26,7 @@ end
 local function rows(part, name, kind)
   return some('SSCAN', part, function(documents, _, ids)
     for _, id in ipairs(ids) do
-      add(documents, kind, key(name, id), look('HGET', key(name, id), kind))
+      add(documents, kind, key(name, id), look_at_text(look('HGET', key(name, id), kind), kind, id))
     end
   end)
 end
@@ -40,18 +40,21 @@ local looks = {
       start = look('GET', key('wf:start', run))
     end
     add(documents, 'start', name, start)
-    add(documents, 'head', name, found[2])
+    add(documents, 'head', name, look_at_text(found[2], 'head', run))
     return documents, nil
   end),
   some('HSCAN', 'wf:steps', function(documents, run, found)
     for position = 1, #found, 2 do
-      add(documents, 'step', key('wf:steps', run) .. '/' .. found[position], found[position + 1])
+      local step = look_at_text(found[position + 1], 'step', run .. ':' .. found[position])
+      add(documents, 'step', key('wf:steps', run) .. '/' .. found[position], step)
     end
   end),
   over_runs(function(run, from)
     local documents, first = {}, tonumber(from == '' and '0' or from)
     for _, event in ipairs(look('LRANGE', key('wf:inbox', run), integer(first), integer(first + 9)) or {}) do
-      add(documents, 'event', key('wf:inbox', run), event)
+      local of = outcome_after(event)
+      local outcome = of and look('GET', text_key('outcome', of))
+      add(documents, 'event', key('wf:inbox', run), outcome and event .. outcome .. '}}' or event)
     end
     return documents, #documents == 10 and integer(first + 10) or nil
   end),

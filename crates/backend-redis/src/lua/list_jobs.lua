@@ -6,6 +6,5 @@ return answer_page(key('wf:jobs'), function(place)
   if call.state and state_of(read_fields(key('wf:job', job), 'end_cause', 'worker', 'held')) ~= call.state then
     return nil
   end
-  local item = view_job(job)
-  return item, #item.job.new
+  return view_job(job)
 end, 5000)

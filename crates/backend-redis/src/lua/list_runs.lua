@@ -1,4 +1,4 @@
--- needs: page, starts
+-- needs: page, starts, texts
 -- A page of runs, newest first.
 return answer_page(key('wf:runs'), function(run)
   local wanted, found = call.filter, read_fields(key('wf:run', run), 'status', 'workflow', 'parent')
@@ -7,7 +7,7 @@ return answer_page(key('wf:runs'), function(run)
     return nil
   end
   local item = read_fields(key('wf:run', run), 'start', 'head')
-  local start, bytes = show_start(run, item.start)
-  item.start = start
-  return item, bytes + #item.head
+  local start, start_bytes = show_start(run, item.start)
+  local head, head_bytes = show_text(item.head, 'head', run)
+  return { start = start, head = head }, start_bytes + head_bytes
 end, 5000)

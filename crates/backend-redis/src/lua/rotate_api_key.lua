@@ -17,10 +17,11 @@ if refused then
   return conflict(refused)
 end
 if old.replaces then
-  redis.call('HDEL', api_keys, old.replaces)
+  remove_api_key(old.replaces)
 end
 old.expires_at = math.min(old.expires_at or call.ends_at, call.ends_at)
 old.replaces, old.replaced_by = nil, call.new_id
 write_api_key(call.id, created_at, cjson.encode(old))
 write_api_key(call.new_id, integer(now), call.document)
+count_one(call.tenant, 1)
 return answer(now)

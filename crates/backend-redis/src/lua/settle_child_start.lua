@@ -1,4 +1,4 @@
--- needs: status, remembered, append, groups, grants, judge, children
+-- needs: status, remembered, append, groups, grants, judge, children, starts
 -- Starts a child that is still wanted, or reports to its parent why not.
 local before = answered_before()
 if before then
@@ -42,7 +42,7 @@ local function write_child(status, head, event)
     return false
   end
   forget_child_start(run)
-  redis.call('HSET', hash, 'start', at_time(call.document, now), 'head', head, 'status', status, 'version', '0', 'fence',
+  redis.call('HSET', hash, 'start', write_start(run, call, call, now), 'head', head, 'status', status, 'version', '0', 'fence',
     '0', 'workflow', call.workflow, 'parent', parent, 'parent_step',
     call.parent_step)
   if #claims > 0 then

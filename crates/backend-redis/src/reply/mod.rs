@@ -2,7 +2,7 @@
 
 mod value;
 
-use interlock_backend::{Quota, StoreError};
+use interlock_backend::{Effect, Quota, StoreError};
 use interlock_model::Fence;
 use serde::Deserialize;
 
@@ -19,6 +19,7 @@ enum Refusal {
     Quota { quota: Quota, most: u32 },
     Damaged { reason: String },
     NoBudget { name: String },
+    NotSent,
 }
 
 /// The answer in a reply, or what the script refused.
@@ -85,6 +86,11 @@ fn accepted<'de>(call: &Call, reply: Value<'de>) -> Result<Value<'de>, StoreErro
         Refusal::Quota { quota, most } => StoreError::QuotaReached { quota, most },
         Refusal::Damaged { reason } => damaged(name, reason),
         Refusal::NoBudget { name } => StoreError::not_found("budget", name),
+        Refusal::NotSent => StoreError::Unavailable {
+            action: call.action,
+            effect: Effect::NotDone,
+            reason: "a large document was lost on its way".to_owned(),
+        },
     })
 }
 

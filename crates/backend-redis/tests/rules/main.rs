@@ -12,6 +12,7 @@ mod fences;
 mod holds;
 mod inspection;
 mod job_locks;
+mod large_documents;
 mod limit_replies;
 mod lock_damage;
 mod lock_quotas;

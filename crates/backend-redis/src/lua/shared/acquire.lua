@@ -1,4 +1,4 @@
--- needs: fence, run_lock, run_bounds, starts
+-- needs: fence, run_lock, run_bounds, starts, texts, inbox
 -- Acquiring runs: for whom, for how long, and whose leases no longer count.
 local holder, lease, gone, doubtful = call.holder, call.lease, {}, {}
 for _, instance in ipairs(header.gone_instances or {}) do
@@ -33,8 +33,10 @@ local function read_inbox(run)
   for from = 0, 999, 25 do
     local some = redis.call('LRANGE', key('wf:inbox', run), from, from + 24)
     for _, event in ipairs(some) do
-      bytes = bytes + #event
-      events[#events + 1] = event
+      local of = outcome_after(event)
+      local outcome = of and text_key('outcome', of)
+      bytes = bytes + #event + (of and redis.call('STRLEN', outcome) or 0)
+      events[#events + 1] = of and text_at(outcome, event, '}}') or event
       if bytes > answer_bytes_max then
         return events
       end
@@ -72,8 +74,9 @@ local function hand_over(run, found, fence, tries, only)
     inbox_end = tonumber(found.inbox_base or '0') + count
   end
   local start, start_bytes = show_start(run, found.start)
-  bytes = bytes + start_bytes + #found.head
-  return { start = start, head = found.head, fence = fence, inbox_end = inbox_end, inbox = waiting, now = now,
+  local head, head_bytes = show_text(found.head, 'head', run)
+  bytes = bytes + start_bytes + head_bytes
+  return { start = start, head = head, fence = fence, inbox_end = inbox_end, inbox = waiting, now = now,
     bounds = run_bounds() }
 end
 

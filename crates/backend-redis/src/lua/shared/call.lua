@@ -61,16 +61,38 @@ end
 local answer_bytes_max = 4 * 1024 * 1024
 
 -- Keys of large texts that the answer names instead of having them. To make a text of Lua of a megabyte takes Redis a
--- millisecond, each time: the caller reads it by its key.
+-- millisecond, each time: the caller reads it by its key, and puts it between what stands before and after it.
 local elsewhere = {}
 
-local function text_at(name)
-  elsewhere[#elsewhere + 1] = name
+local function text_at(name, before, after)
+  elsewhere[#elsewhere + 1] = before and { name, before, after } or name
   return { elsewhere = #elsewhere }
+end
+
+-- Large texts that were sent ahead of the call, each with its bytes. What the script has not taken goes.
+local sent = header.sent
+
+local function drop_sent()
+  for _, text in ipairs(sent) do
+    redis.call('UNLINK', text[1])
+  end
+end
+
+if sent then
+  for _, text in ipairs(sent) do
+    -- They are written from their end to their beginning.
+    if redis.call('STRLEN', text[1]) ~= text[2] or redis.call('GETRANGE', text[1], 0, 0) == '\0' then
+      drop_sent()
+      return cmsgpack.pack({ refused = 'not_sent' })
+    end
+  end
 end
 
 -- The answer of a verb. What is false or nil is absent.
 local function answer(values)
+  if sent then
+    drop_sent()
+  end
   local packed = cmsgpack.pack(values or {})
   return elsewhere[1] and { packed, unpack(elsewhere) } or packed
 end

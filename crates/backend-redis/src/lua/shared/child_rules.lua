@@ -21,6 +21,10 @@ local function has_event(run, beginning)
   return false
 end
 
+local function step_document(run, step)
+  return look_at_text(redis.call('HGET', key('wf:steps', run), step), 'step', run .. ':' .. step)
+end
+
 -- The run that waits for the child, and the name of its step.
 local function waiting_step(child)
   local parent, step = unpack(redis.call('HMGET', key('wf:run', child), 'parent', 'parent_step'))
@@ -37,7 +41,7 @@ rules.child_without_step = { {
   end,
   repairs = function(child)
     local parent, step = waiting_step(child)
-    if state_of_run(parent) == 'live' and awaited_child(redis.call('HGET', key('wf:steps', parent), step)) == child then
+    if state_of_run(parent) == 'live' and awaited_child(step_document(parent, step)) == child then
       redis.call('SADD', key('wf:run:children', parent), child)
     else
       give_up_child(parent, child, '{"cancel":{"by":"its parent run ' .. parent .. '"}}')
@@ -56,7 +60,8 @@ local over_awaited_children = over_runs(function(run, place, limit)
   end
   local found = {}
   for index = 2, #reply[2], 2 do
-    local is_read, child = pcall(awaited_child, reply[2][index])
+    local step = look_at_text(reply[2][index], 'step', run .. ':' .. reply[2][index - 1])
+    local is_read, child = pcall(awaited_child, step)
     if is_read and child then
       found[#found + 1] = run .. '/' .. child
     end
@@ -68,7 +73,7 @@ end)
 local function step_of(run, child)
   local steps = redis.call('HGETALL', key('wf:steps', run))
   for index = 1, #steps, 2 do
-    local is_read, found = pcall(awaited_child, steps[index + 1])
+    local is_read, found = pcall(awaited_child, look_at_text(steps[index + 1], 'step', run .. ':' .. steps[index]))
     if is_read and found == child then
       return steps[index]
     end

@@ -27,7 +27,7 @@ end
 
 -- Rows that belong to one run, and the row itself.
 local parts_of_run = { ['wf:start'] = 'string', ['wf:steps'] = 'hash', ['wf:inbox'] = 'list',
-  ['wf:timeline'] = 'list', ['wf:run:jobs'] = 'set', ['wf:run:approvals'] = 'set', ['wf:run:children'] = 'set' }
+  ['wf:timeline'] = 'list', ['wf:run:jobs'] = 'set', ['wf:run:approvals'] = 'set', ['wf:run:children'] = 'set', ['wf:run:texts'] = 'zset' }
 
 local function over_parts_of_runs(after, limit)
   local runs_of_page, next_page = over_ordered('wf:runs')(after, limit)
@@ -101,9 +101,14 @@ rules.row_damaged = { {
     if detail then
       return detail, by_hand
     end
-    local large = key('wf:start', string.sub(name, #key('wf:run', '') + 1))
-    if redis.call('HGET', name, 'start') == '' and redis.call('EXISTS', large) == 0 then
+    local run = string.sub(name, #key('wf:run', '') + 1)
+    if redis.call('HGET', name, 'start') == '' and redis.call('EXISTS', key('wf:start', run)) == 0 then
       return 'its large start is not there', by_hand
+    end
+    for _, text in ipairs(look('ZRANGE', key('wf:run:texts', run), 0, limits.looked_at_max - 1) or {}) do
+      if redis.call('EXISTS', key('wf:text', text)) == 0 then
+        return 'its large document ' .. text .. ' is not there', by_hand
+      end
     end
     for _, field in ipairs({ 'version', 'fence', 'due_at', 'lease' }) do
       if not is_number(name, field) then

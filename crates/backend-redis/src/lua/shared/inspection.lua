@@ -1,4 +1,4 @@
--- needs: status
+-- needs: status, texts
 -- Looking at what is written, whatever it is. A rule has one or more looks, each with: where it looks (`over`), what is
 -- wrong with one subject (`finds`: a sentence, or nothing; then, where only a person can repair it, why), and
 -- how it is repaired (`repairs`). A look at keys that no list leads to says what they begin with (`front`).
@@ -22,6 +22,11 @@ local function look(...)
     return nil
   end
   return reply
+end
+
+-- A document, wherever it stands.
+local function look_at_text(text, kind, id)
+  return text == '' and look('GET', text_key(kind, id)) or text
 end
 
 -- Members of a list in the order of their bytes, after one of them: they, and where the next page begins.

@@ -1,4 +1,4 @@
--- needs: job_lock, queue
+-- needs: job_lock, queue, texts
 -- Removes a job with all that names it, except its run's list.
 local function remove_job(job)
   local found = read_fields(key('wf:job', job), 'topic', 'created_at', 'worker', 'request', 'fence', 'expires_at',
@@ -13,7 +13,7 @@ local function remove_job(job)
   end
   redis.call('HDEL', key('wf:dead_letters'), job)
   redis.call('ZREM', key('wf:dead_letters:index'), job)
-  redis.call('UNLINK', key('wf:job', job))
+  redis.call('UNLINK', key('wf:job', job), text_key('job', job), text_key('outcome', job))
 end
 
 local function remove_approval(approval)

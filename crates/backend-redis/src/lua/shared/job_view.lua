@@ -1,3 +1,4 @@
+-- needs: texts
 local states = { completed = 'succeeded', failed = 'failed', lost = 'lost', revoked = 'cancelled',
   cancelled = 'cancelled', denied = 'denied' }
 
@@ -19,14 +20,15 @@ local function hold_of(found)
     looks = found.held_looks, look_at = found.held_until }
 end
 
--- A job with its lease, its policy hold and its end, as far as there are any.
+-- A job with its lease, its policy hold and its end, as far as there are any; and the bytes of its document.
 local function view_job(job)
   local found = read_fields(key('wf:job', job), 'job', 'created_at', 'worker', 'fence', 'ttl', 'expires_at',
     'claimed_at', 'edge', 'held', 'held_detail', 'held_since', 'held_looks', 'held_until', 'end_cause', 'end_at',
     'end_held', 'end_fence', 'end_worker', 'end_result', 'permit')
   local ended = found.end_cause and { cause = found.end_cause, at = found.end_at, held = found.end_held,
     fence = found.end_fence, worker = found.end_worker, result = found.end_result }
-  return { job = { new = found.job, created_at = found.created_at, permit = found.permit,
+  local document, bytes = show_text(found.job, 'job', job)
+  return { job = { new = document, created_at = found.created_at, permit = found.permit,
     ['end'] = ended }, lease = lease_of(found),
-    hold = hold_of(found), state = state_of(found) }
+    hold = hold_of(found), state = state_of(found) }, bytes
 end

@@ -1,8 +1,8 @@
--- needs: fence, job_lock, queue
+-- needs: fence, job_lock, queue, texts
 -- Writes a new job down, in no queue yet.
 local function write_job(run, new)
   local hash = key('wf:job', new.job)
-  redis.call('HSET', hash, 'job', new.document, 'topic', new.topic, 'created_at', integer(now),
+  redis.call('HSET', hash, 'job', keep_text(new.document, 'job', new.job), 'topic', new.topic, 'created_at', integer(now),
     'deadline_at', new.deadline_at and integer(new.deadline_at) or '')
   if new.kind then
     redis.call('HSET', hash, 'kind', new.kind)

@@ -1,3 +1,4 @@
+-- needs: texts
 -- Documents of starts. A large one has a key of its own, and its field in the row of the run is empty.
 
 -- Writes the document of a start as it came, with its time, for a run that may not be the one that it was made for. Returns
@@ -6,7 +7,7 @@ local function write_start(run, start, rows, at)
   local id_at = #'{"run":"'
   if rows.time_at then
     local name = key('wf:start', run)
-    redis.call('SET', name, start.large)
+    take_sent(rows.document, name)
     redis.call('SETRANGE', name, rows.time_at, string.format('%15.0f', at))
     redis.call('SETRANGE', name, id_at, run)
     return ''

@@ -21,7 +21,8 @@ local over_awaited = over_runs(function(run, place, limit)
   end
   local jobs = {}
   for index = 2, #reply[2], 2 do
-    local is_read, job = pcall(awaited, reply[2][index])
+    local step = look_at_text(reply[2][index], 'step', run .. ':' .. reply[2][index - 1])
+    local is_read, job = pcall(awaited, step)
     jobs[#jobs + 1] = is_read and job or nil
   end
   return jobs, reply[1] ~= '0' and reply[1] or nil
@@ -54,7 +55,7 @@ rules.step_without_job = { {
     if not run or state_of_run(run) ~= 'live' then
       return nil
     end
-    local open, status = awaited(look('HGET', key('wf:steps', run), name))
+    local open, status = awaited(look_at_text(look('HGET', key('wf:steps', run), name), 'step', run .. ':' .. name))
     if open ~= id or is_in_inbox(run, id) then
       return nil
     end

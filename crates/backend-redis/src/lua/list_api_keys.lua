@@ -1,1 +1,0 @@
-return answer(redis.call('HVALS', key('sys:keys')))
