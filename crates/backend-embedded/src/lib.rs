@@ -9,6 +9,7 @@ mod connection;
 mod damage;
 mod error;
 mod folder;
+mod hot_rows;
 mod log;
 mod readers;
 mod row_cache;

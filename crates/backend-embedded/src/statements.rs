@@ -8,6 +8,7 @@ use rusqlite::types::Type;
 use rusqlite::{Connection, Error, PrepFlags, Statement};
 
 use crate::error::unreadable;
+use crate::hot_rows::HotRows;
 
 #[derive(Debug, Clone, Copy)]
 enum Verb {
@@ -27,11 +28,38 @@ type Slot<'c> = RefCell<Option<Statement<'c>>>;
 pub(crate) struct Statements<'c> {
     connection: &'c Connection,
     slots: Vec<[Slot<'c>; VERBS]>,
+    /// Of the transaction; none where there is no transaction.
+    hot: Option<RefCell<HotRows>>,
 }
 
 impl<'c> Statements<'c> {
     pub(crate) fn new(connection: &'c Connection) -> Self {
-        Self { connection, slots: Table::ALL.iter().map(|_| Default::default()).collect() }
+        Self { connection, slots: Table::ALL.iter().map(|_| Default::default()).collect(), hot: None }
+    }
+
+    /// For transactions: each begins with [`forget_hot`](Self::forget_hot) and ends with [`write_hot`](Self::write_hot).
+    pub(crate) fn of_writer(connection: &'c Connection) -> Self {
+        Self { hot: Some(RefCell::default()), ..Self::new(connection) }
+    }
+
+    pub(crate) fn forget_hot(&self) {
+        if let Some(hot) = &self.hot {
+            hot.borrow_mut().forget();
+        }
+    }
+
+    pub(crate) fn write_hot(&self) -> rusqlite::Result<()> {
+        HotRows::tables().try_for_each(|table| self.write_hot_of(table))
+    }
+
+    fn write_hot_of(&self, table: Table) -> rusqlite::Result<()> {
+        let Some(hot) = &self.hot else { return Ok(()) };
+        let changed = hot.borrow_mut().changed(table);
+        if !changed.is_empty() {
+            changed.iter().try_for_each(|(key, value)| self.write_now(table, key, value.as_deref()))?;
+            hot.borrow_mut().were_written(table);
+        }
+        Ok(())
     }
 
     /// The tables as this connection sees them; `action` names in errors what the caller wanted.
@@ -41,6 +69,16 @@ impl<'c> Statements<'c> {
 
     /// Writes the row, or deletes it if there is no value.
     pub(crate) fn write(&self, table: Table, key: &str, value: Option<&str>) -> rusqlite::Result<()> {
+        match &self.hot {
+            Some(hot) if HotRows::holds(table) => {
+                hot.borrow_mut().was_changed(table, key, value);
+                Ok(())
+            }
+            Some(_) | None => self.write_now(table, key, value),
+        }
+    }
+
+    fn write_now(&self, table: Table, key: &str, value: Option<&str>) -> rusqlite::Result<()> {
         let verb = if value.is_some() { Verb::Put } else { Verb::Delete };
         self.run(table, verb, |statement| {
             statement.raw_bind_parameter(1, key)?;
@@ -52,6 +90,16 @@ impl<'c> Statements<'c> {
     }
 
     fn get(&self, table: Table, key: &str) -> rusqlite::Result<Option<String>> {
+        let Some(hot) = &self.hot else { return self.get_now(table, key) };
+        if let Some(found) = hot.borrow_mut().get(table, key) {
+            return Ok(found);
+        }
+        let found = self.get_now(table, key)?;
+        hot.borrow_mut().was_read(table, key, found.as_ref());
+        Ok(found)
+    }
+
+    fn get_now(&self, table: Table, key: &str) -> rusqlite::Result<Option<String>> {
         self.run(table, Verb::Get, |statement| {
             statement.raw_bind_parameter(1, key)?;
             statement.raw_query().next()?.map(|row| value(row, 0)).transpose()
@@ -65,6 +113,7 @@ impl<'c> Statements<'c> {
         (from, until): (&str, &str),
         limit: usize,
     ) -> rusqlite::Result<Vec<Row>> {
+        self.write_hot_of(table)?;
         self.run(table, verb, |statement| {
             statement.raw_bind_parameter(1, from)?;
             statement.raw_bind_parameter(2, until)?;

@@ -34,7 +34,7 @@ pub(crate) struct Writer<'c> {
 
 impl<'c> Writer<'c> {
     pub(crate) fn new(connection: &'c Connection, cache: &'c RowCache, clock: &'c dyn Clock) -> Self {
-        let (statements, time_mark) = (Statements::new(connection), TimeMark::default());
+        let (statements, time_mark) = (Statements::of_writer(connection), TimeMark::default());
         Self { connection, statements, cache, clock, time_mark }
     }
 
@@ -71,22 +71,34 @@ impl<'c> Writer<'c> {
     fn transact(&self, requests: &mut [Box<dyn WriteRequest>]) -> Result<(), Failure> {
         roll_back(self.connection);
         run(self.connection, "BEGIN IMMEDIATE").map_err(|error| before_commit(&error))?;
+        self.statements.forget_hot();
         let mut cached = Vec::new();
         self.time_mark.advance(self.connection, self.clock.now()).map_err(|error| before_commit(&error))?;
         for request in requests {
             let changes = request.decide(&self.statements, self.clock.now());
             self.apply(changes, &mut cached).inspect_err(|_| roll_back(self.connection))?;
         }
+        self.write_hot().inspect_err(|_| roll_back(self.connection))?;
         run(self.connection, "COMMIT").map_err(|error| self.fail(&error))?;
         self.cache.publish(cached);
         Ok(())
     }
 
-    fn apply(&self, changes: Changes, cached: &mut Vec<Write>) -> Result<(), Failure> {
-        // Some errors make SQLite roll back by itself. What comes next must not be written outside of a transaction.
+    /// Some errors make SQLite roll back by itself. What comes next must not be written outside of a transaction.
+    fn check_transaction(&self) -> Result<(), Failure> {
         if self.connection.is_autocommit() {
             return Err(not_done(&"an error ended the transaction"));
         }
+        Ok(())
+    }
+
+    fn write_hot(&self) -> Result<(), Failure> {
+        self.check_transaction()?;
+        self.statements.write_hot().map_err(|error| before_commit(&error))
+    }
+
+    fn apply(&self, changes: Changes, cached: &mut Vec<Write>) -> Result<(), Failure> {
+        self.check_transaction()?;
         for (table, key, value) in changes.into_writes() {
             self.statements.write(table, &key, value.as_deref()).map_err(|error| before_commit(&error))?;
             if RowCache::holds(table) {

@@ -68,6 +68,67 @@ fn peek(cache: &RowCache, key: &str) -> Option<String> {
     cache.peek(|view| view.get(Table::Tenants, key).map(Decision::unchanged)).unwrap()
 }
 
+fn stored(connection: &Connection, table: Table) -> Vec<(String, String)> {
+    let sql = format!("SELECT key, value FROM {} ORDER BY key", table.name());
+    let mut statement = connection.prepare(&sql).unwrap();
+    let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).unwrap();
+    rows.map(Result::unwrap).collect()
+}
+
+#[test]
+fn a_row_that_many_decisions_of_a_batch_change_is_seen_by_each_and_written_once() {
+    let (connection, cache) = tables();
+    connection
+        .execute_batch(
+            "CREATE TEMP TABLE writes (key TEXT);
+             CREATE TEMP TRIGGER written AFTER INSERT ON main.limit_groups
+             BEGIN INSERT INTO writes VALUES (NEW.key); END",
+        )
+        .unwrap();
+    let batch = Batch::default();
+    let first = batch.put(Table::LimitGroups, "a/1", "x".to_owned());
+    let seen = batch.get(Table::LimitGroups, "a/1");
+    let second = batch.put(Table::LimitGroups, "a/1", "y".to_owned());
+    let other = batch.put(Table::LimitGroups, "a/2", "z".to_owned());
+    let gone = batch.add(|_| {
+        let mut changes = Changes::default();
+        changes.delete(Table::LimitGroups, "a/2");
+        Ok(Decision { answer: (), changes })
+    });
+    batch.settle(&Writer::new(&connection, &cache, &Stopped));
+    for mut answer in [first, second, other, gone] {
+        assert_eq!(answer.try_recv().unwrap(), Ok(()));
+    }
+    assert_eq!({ seen }.try_recv().unwrap(), Ok(Some("\"x\"".to_owned())));
+    assert_eq!(stored(&connection, Table::LimitGroups), [("a/1".to_owned(), "\"y\"".to_owned())]);
+    let writes: u32 = connection.query_row("SELECT count(*) FROM writes", [], |row| row.get(0)).unwrap();
+    assert_eq!(writes, 1);
+}
+
+#[test]
+fn a_scan_sees_what_an_earlier_decision_of_its_batch_changed_and_the_rest_is_still_written() {
+    let (connection, cache) = tables();
+    let writer = Writer::new(&connection, &cache, &Stopped);
+    let batch = Batch::default();
+    let put = batch.put(Table::LimitGroups, "a/1", "x".to_owned());
+    let scanned = batch.add(|view| {
+        let rows = view.scan(Table::LimitGroups, "a/", "a0", interlock_backend::local::Pick::First(9))?;
+        Ok(Decision::unchanged(rows.len()))
+    });
+    let later = batch.put(Table::LimitGroups, "a/1", "y".to_owned());
+    batch.settle(&writer);
+    assert_eq!({ put }.try_recv().unwrap(), Ok(()));
+    assert_eq!({ scanned }.try_recv().unwrap(), Ok(1));
+    assert_eq!({ later }.try_recv().unwrap(), Ok(()));
+    assert_eq!(stored(&connection, Table::LimitGroups), [("a/1".to_owned(), "\"y\"".to_owned())]);
+    // Another process of ours may have changed it since: nothing is remembered beyond the transaction.
+    connection.execute("UPDATE limit_groups SET value = '\"w\"'", []).unwrap();
+    let batch = Batch::default();
+    let seen = batch.get(Table::LimitGroups, "a/1");
+    batch.settle(&writer);
+    assert_eq!({ seen }.try_recv().unwrap(), Ok(Some("\"w\"".to_owned())));
+}
+
 #[test]
 fn a_later_decision_of_a_batch_sees_what_an_earlier_one_changed() {
     let (connection, cache) = tables();

@@ -31,7 +31,7 @@ const IN_PROGRESS: Duration = Duration::from_millis(400);
 
 impl Scene {
     /// A child of the step `sub` of a run.
-    fn child_of(&self, taken: &AcquiredRun) -> NewChild {
+    pub(super) fn child_of(&self, taken: &AcquiredRun) -> NewChild {
         let start = &taken.start;
         let step = StepKey::whole(&name("sub"));
         NewChild {
@@ -81,7 +81,7 @@ impl Scene {
     }
 
     /// Starts a child that counts in these limits, as they are now.
-    async fn start_child(&self, child: &NewChild, limits: &[&str]) -> ChildSettled {
+    pub(super) async fn start_child(&self, child: &NewChild, limits: &[&str]) -> ChildSettled {
         let claims = limits.iter().map(|limit| SlotClaim { limit: name(limit), group: group("") });
         let (limits_revision, claims) = (self.book().await.revision, claims.collect());
         self.settle_child(child, ChildSettlement::Start { workflow_version: 1, limits_revision, claims })

@@ -17,6 +17,7 @@ pub mod inspection;
 pub mod job_leases;
 pub mod jobs;
 pub mod keys;
+pub mod large_documents;
 pub mod limits;
 pub mod lock_queues;
 mod lock_requests;

@@ -141,6 +141,12 @@ macro_rules! conformance_suite {
                 a_deferred_result_is_deleted_with_its_job,
                 a_deferred_result_survives_a_reopening,
             }
+            large_documents::{
+                a_large_result_is_deferred_and_delivered,
+                a_large_deferred_result_is_not_lost_with_its_lease,
+                a_large_document_is_replaced_by_a_small_one_and_back,
+                a_child_has_a_large_input_and_reports_a_large_output,
+            }
             deliveries::{
                 a_result_of_a_free_run_is_recorded_and_brings_the_run,
                 a_result_comes_behind_what_waits_already,
