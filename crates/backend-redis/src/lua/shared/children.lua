@@ -4,7 +4,7 @@
 -- that waits for it: such a run runs in the slot of its root.
 local function want_child(parent, new)
   redis.call('SADD', key('wf:run:children', parent), new.run)
-  redis.call('HSET', key('wf:children'), new.run, keep_text(new.document, 'child', new.run))
+  redis.call('HSET', key('wf:children'), new.run, (keep_text(new.document, 'child', new.run)))
   redis.call('ZADD', key('wf:children:due'), integer(now), new.run)
 end
 
