@@ -87,7 +87,9 @@ impl Installation {
     }
 
     async fn distributed(binary: &Path) -> Result<Self> {
-        let redis = Redis::start(RedisOptions::default()).await?;
+        // As docs/operating/durability.md recommends.
+        let arguments = ["--auto-aof-rewrite-min-size", "1gb"].map(str::to_owned).to_vec();
+        let redis = Redis::start(RedisOptions { arguments, ..RedisOptions::default() }).await?;
         let nats = Nats::start(NatsOptions::default()).await?;
         let urls = (redis.url(), nats.url());
         let server = Server::distributed(binary, (&urls.0, &urls.1), &["--admin-key", ADMIN_KEY]).await?;

@@ -10,10 +10,22 @@ local function is_ready()
   return type(count) == 'number' and count > 0
 end
 
+local names = { 'wf:ready', 'wf:timers', 'wf:limit:timers', 'wf:leases', 'wf:put_off', 'wf:held', 'wf:budgets:due',
+  'wf:children:due' }
+local keys = {}
+
+-- Most tenants have nothing to do, now or later: one command tells.
+local function is_idle()
+  for index, name in ipairs(names) do
+    keys[index] = key(name)
+  end
+  return redis.call('EXISTS', unpack(keys)) == 0
+end
+
 local tenants = {}
 for index, tenant in ipairs(call.tags) do
   tag = tenant
-  tenants[index] = { is_ready = is_ready(), timer = first('wf:timers'), limit_timer = first('wf:limit:timers'),
+  tenants[index] = is_idle() and { is_ready = false } or { is_ready = is_ready(), timer = first('wf:timers'), limit_timer = first('wf:limit:timers'),
     lease = first('wf:leases'), deferred = first('wf:put_off'), held = first('wf:held'),
     budget = first('wf:budgets:due'), child = first('wf:children:due') }
 end
