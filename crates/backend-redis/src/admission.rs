@@ -209,8 +209,8 @@ fn answer_all(batch: Vec<Waiting>, error: &StoreError) {
     }
 }
 
-/// What `lua/admit.lua` decides a start by, what it writes if the start is admitted, and the large documents of both. It does
-/// not unpack the second part of a start that it refuses.
+/// What `lua/admit.lua` decides a start by, what it writes if the start is admitted, and the large documents of both. It
+/// does not unpack the second part of a start that it refuses.
 fn parts(admit: &Admit) -> ([Vec<u8>; 2], Vec<LargeText>) {
     let mut texts = LargeTexts::default();
     let start = &*admit.request;
