@@ -9,8 +9,13 @@ use interlock_backend::local::Table;
 const HOT: [Table; 5] =
     [Table::Tenants, Table::LimitGroups, Table::Limits, Table::System, Table::WorkflowHeads];
 
-/// The value, or none if there is no such row, and whether the table does not have it yet.
-type HotRow = (Option<String>, bool);
+#[derive(Debug)]
+pub(crate) struct HotRow {
+    /// None: there is no such row.
+    pub(crate) value: Option<String>,
+    /// The table does not have it yet.
+    is_changed: bool,
+}
 
 #[derive(Debug, Default)]
 pub(crate) struct HotRows([HashMap<String, HotRow>; HOT.len()]);
@@ -24,31 +29,31 @@ impl HotRows {
         HOT.iter().position(|hot| *hot == table).map(|at| &mut self.0[at])
     }
 
-    pub(crate) fn get(&mut self, table: Table, key: &str) -> Option<Option<String>> {
-        self.of(table)?.get(key).map(|(value, _)| value.clone())
+    pub(crate) fn get(&mut self, table: Table, key: &str) -> Option<&HotRow> {
+        self.of(table)?.get(key)
     }
 
     pub(crate) fn was_read(&mut self, table: Table, key: &str, value: Option<&String>) {
         if let Some(rows) = self.of(table) {
-            rows.insert(key.to_owned(), (value.cloned(), false));
+            rows.insert(key.to_owned(), HotRow { value: value.cloned(), is_changed: false });
         }
     }
 
     pub(crate) fn was_changed(&mut self, table: Table, key: &str, value: Option<&str>) {
         if let Some(rows) = self.of(table) {
-            rows.insert(key.to_owned(), (value.map(ToOwned::to_owned), true));
+            rows.insert(key.to_owned(), HotRow { value: value.map(ToOwned::to_owned), is_changed: true });
         }
     }
 
     /// What a table does not have yet.
     pub(crate) fn changed(&mut self, table: Table) -> Vec<(String, Option<String>)> {
-        let changed = self.of(table).into_iter().flatten().filter(|(_, (_, is_changed))| *is_changed);
-        changed.map(|(key, (value, _))| (key.clone(), value.clone())).collect()
+        let changed = self.of(table).into_iter().flatten().filter(|(_, row)| row.is_changed);
+        changed.map(|(key, row)| (key.clone(), row.value.clone())).collect()
     }
 
     pub(crate) fn were_written(&mut self, table: Table) {
-        for (_, is_changed) in self.of(table).into_iter().flat_map(HashMap::values_mut) {
-            *is_changed = false;
+        for row in self.of(table).into_iter().flat_map(HashMap::values_mut) {
+            row.is_changed = false;
         }
     }
 

@@ -91,8 +91,8 @@ impl<'c> Statements<'c> {
 
     fn get(&self, table: Table, key: &str) -> rusqlite::Result<Option<String>> {
         let Some(hot) = &self.hot else { return self.get_now(table, key) };
-        if let Some(found) = hot.borrow_mut().get(table, key) {
-            return Ok(found);
+        if let Some(row) = hot.borrow_mut().get(table, key) {
+            return Ok(row.value.clone());
         }
         let found = self.get_now(table, key)?;
         hot.borrow_mut().was_read(table, key, found.as_ref());

@@ -84,7 +84,7 @@ impl<'c> Writer<'c> {
         Ok(())
     }
 
-    /// Some errors make SQLite roll back by itself. What comes next must not be written outside of a transaction.
+    /// Some errors make `SQLite` roll back by itself. What comes next must not be written outside of a transaction.
     fn check_transaction(&self) -> Result<(), Failure> {
         if self.connection.is_autocommit() {
             return Err(not_done(&"an error ended the transaction"));
