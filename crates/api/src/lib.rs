@@ -22,6 +22,7 @@ pub mod retry_policies;
 pub mod rollouts;
 pub mod runs;
 pub mod schema;
+pub mod sent_events;
 pub mod status;
 pub mod time;
 pub mod why;

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use interlock_model::limit::document::Labels;
 use interlock_model::run::RunStatus;
 use interlock_model::step::StepStatus;
-use interlock_model::{IdempotencyKey, JobId, RunId, StepId, StepKey, TenantId, WorkflowId};
+use interlock_model::{
+    EventKey, EventName, IdempotencyKey, JobId, RunId, StepId, StepKey, TenantId, WorkflowId,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
@@ -152,6 +154,10 @@ pub struct StepView {
     #[serde(default)]
     #[schema(required)]
     pub child_run_id: Option<RunId>,
+    /// The event that a step waits for.
+    #[serde(default)]
+    #[schema(required)]
+    pub waiting_for_event: Option<AwaitedEventView>,
     #[schema(required)]
     pub started_at: Option<Time>,
     #[schema(required)]
@@ -163,6 +169,15 @@ pub struct StepView {
     /// The items of a step that fans out, as `<step>[i]`; null for other steps.
     #[schema(required, no_recursion)]
     pub children: Option<BTreeMap<StepKey, StepView>>,
+}
+
+/// An event that a step waits for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct AwaitedEventView {
+    pub name: EventName,
+    /// The step also takes what is sent to this key.
+    #[schema(required)]
+    pub key: Option<EventKey>,
 }
 
 /// Why a step or a run failed.

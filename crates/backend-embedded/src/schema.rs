@@ -101,6 +101,8 @@ const MIGRATIONS: &[Migration] = &[
     Migration { tables: &["fair_queue", "fair_groups", "fair_turns", "run_means"], update: "" },
     Migration { tables: &["children", "child_starts", "children_due"], update: "" },
     Migration { tables: &["debounced_runs"], update: "" },
+    Migration { tables: &["run_events", "event_tallies"], update: "" },
+    Migration { tables: &["event_waiters", "keyed_events", "kept_events", "events_due"], update: "" },
 ];
 
 impl Migration {

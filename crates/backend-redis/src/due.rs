@@ -40,6 +40,8 @@ struct Look {
     budget: Option<Timestamp>,
     /// When a child is to be started.
     child: Option<Timestamp>,
+    /// When an event is to be delivered on, or forgotten.
+    event: Option<Timestamp>,
 }
 
 impl Execute for FindDue {
@@ -86,6 +88,7 @@ async fn find_due(client: &ScriptClient, limit: usize) -> Result<Due, StoreError
                 (look.held, &mut due.held),
                 (look.budget, &mut due.budgets),
                 (look.child, &mut due.children),
+                (look.event, &mut due.events),
             ];
             for (at, tenants) in times {
                 match at {

@@ -62,6 +62,8 @@ impl Theme {
             Invariant::ChildWithoutStep,
             Invariant::StepWithoutChild,
             Invariant::ChildStartNotDue,
+            Invariant::EventWaiterNotIndexed,
+            Invariant::EventWaiterWithoutStep,
         ];
         if invariant == Invariant::RowDamaged {
             &[Self::Rows, Self::Locks, Self::Documents]

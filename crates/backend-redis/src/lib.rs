@@ -12,6 +12,7 @@ mod client;
 pub mod connect;
 mod due;
 mod encode;
+mod events;
 mod inspection;
 mod jobs;
 pub mod key_mark;

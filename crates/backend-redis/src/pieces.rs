@@ -11,6 +11,9 @@ use interlock_backend::locks::{LINE_SHOWN_MAX, SWEEP_MAX};
 use interlock_backend::runs::READY_BYTES_MAX;
 use interlock_backend::{deliveries, documents, jobs, reconcile, registry};
 use interlock_model::budget::{self, Amount};
+use interlock_model::event::{
+    KEPT_OF_KEY_MAX, KEYED_KEPT, KEYED_MAX, RUN_EVENTS_MAX, SPREAD_AT_ONCE_MAX, UNTAKEN_MAX,
+};
 use interlock_model::limit::fair;
 use interlock_model::limit::place::{JOINED_KEYS_MAX, POSITIONS_COUNTED, PRIORITY_SCORES};
 use interlock_model::limit::rule::LIMITS_MAX;
@@ -54,13 +57,14 @@ files! { SCRIPTS in "lua/":
     "repair", "repair_locks", "repair_runs", "repair_slots", "request_cancel", "requeue_jobs", "reserve_budget",
     "reserve_idempotency_key", "resolve_approval", "retire", "retry_dead_letter", "revoke_api_key", "rhythms",
     "rotate_api_key", "save_budget", "save_document", "save_figures", "save_limit", "save_snapshot", "save_workflow",
-    "set_limits", "settle_child_start", "settle_held_job", "settle_permit", "withdraw_lock"
+    "send_event", "send_keyed_event", "set_limits", "settle_child_start", "settle_held_job", "settle_permit",
+    "spread_events", "withdraw_lock"
 }
 
 files! { PIECES in "lua/shared/":
     "acquire", "admission_lock", "api_keys", "append", "approval_rules", "arrivals", "budget_rules", "budgets",
     "call", "cancels", "child_rules", "children", "claims", "contradiction", "damage_rules", "dead_letters",
-    "debounce", "failures", "fair", "fence", "given", "grants",
+    "debounce", "event_rules", "events", "failures", "fair", "fence", "given", "grants",
     "groups", "held_lease", "idempotency", "inbox", "inspection", "job_lock", "job_rows", "job_rules", "job_view",
     "jobs", "judge", "key_rules", "lease_check", "ledger", "limit_change", "limit_rules", "lock_record", "lock_rules",
     "lock_view", "locks", "losses", "order", "page", "places", "quarantine", "queue", "quotas", "registry",
@@ -71,7 +75,7 @@ files! { PIECES in "lua/shared/":
 }
 
 /// Bounds of the contract, which scripts name as `limits.<name>`. Times are in milliseconds.
-fn limits() -> [(&'static str, u64); 52] {
+fn limits() -> [(&'static str, u64); 60] {
     [
         ("amount_max", Amount::MAX.micros()),
         ("budget_events_max", budget::EVENTS_MAX as u64),
@@ -96,6 +100,10 @@ fn limits() -> [(&'static str, u64); 52] {
         ("jobs_before_max", jobs::JOBS_BEFORE_MAX as u64),
         ("joined_among_max", JOINED_AMONG_MAX as u64),
         ("joined_keys_max", JOINED_KEYS_MAX.into()),
+        ("kept_of_key_max", KEPT_OF_KEY_MAX.into()),
+        ("keyed_event_bytes_max", KEYED_MAX.bytes),
+        ("keyed_events_max", KEYED_MAX.count.into()),
+        ("keyed_kept", millis(KEYED_KEPT)),
         ("keys_judged_for", millis(KEYS_JUDGED_FOR)),
         ("keys_max", KEYS_MAX as u64),
         ("keys_per_tenant_max", KEYS_PER_TENANT_MAX as u64),
@@ -114,13 +122,17 @@ fn limits() -> [(&'static str, u64); 52] {
         ("ready_bytes_max", READY_BYTES_MAX as u64),
         ("reordered_at_once", fair::REORDERED_AT_ONCE as u64),
         ("run_bytes_default", RUN_BYTES_DEFAULT),
+        ("run_events_max", RUN_EVENTS_MAX.into()),
         ("run_ms_unknown", fair::RUN_MS_UNKNOWN),
         ("settled_kept", millis(budget::SETTLED_KEPT)),
         ("sharing_max", SHARING_MAX as u64),
+        ("spread_at_once_max", SPREAD_AT_ONCE_MAX.into()),
         ("suspect_from", SUSPECT_FROM.into()),
         ("sweep_max", SWEEP_MAX as u64),
         ("turn_bytes_default", TURN_BYTES_DEFAULT),
         ("unsettled_kept", millis(budget::UNSETTLED_KEPT)),
+        ("untaken_event_bytes_max", UNTAKEN_MAX.bytes),
+        ("untaken_events_max", UNTAKEN_MAX.count.into()),
         ("versions_default", WORKFLOW_VERSIONS_MAX_DEFAULT.into()),
         ("workers_default", WORKERS_MAX_DEFAULT.into()),
         ("workers_max", registry::REGISTRY_MAX as u64),

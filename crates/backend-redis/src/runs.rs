@@ -18,7 +18,7 @@ use crate::reply::{Unreadable, Value};
 use crate::script::Arguments;
 use crate::store::Scripted;
 use crate::texts::{LargeText, LargeTexts};
-use crate::{children, encode};
+use crate::{children, encode, events};
 
 impl Scripted for AcquireReadyRuns {
     fn learn(&self, answer: &ReadyRuns, known: &Known) {
@@ -112,8 +112,12 @@ impl Scripted for Commit {
             .with("dead_letters", encode::dead_letters(&self.buried))
             .with("dead_letters_max", self.dead_letters_max)
             .with("continues", self.continues);
+        let used = Some(head.used_events).filter(|used| !used.is_zero());
+        let arguments = arguments
+            .with("used_events", used.map(|used| used.count))
+            .with("used_event_bytes", used.map(|used| used.bytes));
         let arguments = children::with_children(arguments, self.run, &self.children, &mut texts);
-        (arguments.packed(), texts.into_vec())
+        (events::with_waits(arguments, self.run, &self.waits).packed(), texts.into_vec())
     }
 
     fn lease_in_doubt(&self, _: &str) -> Option<String> {

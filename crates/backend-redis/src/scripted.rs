@@ -104,7 +104,10 @@ plain! {
     Retire in tenant;
     RevokeApiKey in system, missing "key" id;
     SaveWorkflow in tenant;
+    SendEvent in tenant, missing "run" run;
+    SendKeyedEvent in tenant;
     SettlePermit in tenant, missing "permit" permit;
+    SpreadEvents in tenant;
     WithdrawLock in lock;
 }
 

@@ -23,6 +23,13 @@ pub enum Quota {
     WorkflowVersions,
     Workers,
     Limits,
+    /// Events that no step of a run has taken.
+    UntakenEvents,
+    /// Events that a run ever gets.
+    RunEvents,
+    /// Events that a tenant has sent to keys, or that are kept for one of them.
+    KeyedEvents,
+    KeptEvents,
 }
 
 impl Quota {
@@ -44,6 +51,18 @@ impl Quota {
                  `max_workers`; a worker that has not claimed for a day is forgotten"
             ),
             Self::Limits => format!("the tenant has {most} limits, the maximum; delete one of them first"),
+            Self::UntakenEvents => format!(
+                "the run keeps {most} events, or 1 MiB of them, that no step has taken, the maximum; send it again when a \
+                 step has taken one"
+            ),
+            Self::KeyedEvents => format!(
+                "the tenant has sent {most} events to keys within a day, or 64 MiB of them are kept, the maximum; send it \
+                 again later, or send it to a run"
+            ),
+            Self::KeptEvents => {
+                format!("{most} events are kept for this key, the maximum; no run waits for it")
+            }
+            Self::RunEvents => format!("the run has got {most} events, the maximum; start another run"),
         }
     }
 }

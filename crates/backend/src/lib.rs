@@ -12,6 +12,7 @@ pub mod dead_letters;
 pub mod deliveries;
 pub mod documents;
 pub mod error;
+pub mod events;
 pub mod history;
 pub mod inspection;
 pub mod instrumented;

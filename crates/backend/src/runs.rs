@@ -8,6 +8,7 @@ use interlock_model::approval::Approval;
 use interlock_model::child::ChildEffects;
 use interlock_model::dead_letter::DeadLetter;
 use interlock_model::dispatch_policy::HeldJob;
+use interlock_model::event::WaitEffects;
 use interlock_model::history::Event;
 use interlock_model::job::NewJob;
 use interlock_model::limit::RunBounds;
@@ -60,6 +61,7 @@ pub struct Commit {
     pub approvals_withdrawn: Vec<JobId>,
     pub buried: Vec<DeadLetter>,
     pub children: ChildEffects,
+    pub waits: WaitEffects,
     /// Dead letters that the tenant may have; the oldest make room.
     pub dead_letters_max: u32,
     /// The turn was cut: the run stays ready, whatever is in its inbox.
@@ -143,6 +145,8 @@ pub struct Due {
     pub budgets: Vec<TenantId>,
     /// A child is to be started.
     pub children: Vec<TenantId>,
+    /// An event that was sent to a key is to be delivered on, or forgotten.
+    pub events: Vec<TenantId>,
     /// How long until the next timer, lease, result, held job or permit is due, as far as is known now.
     pub next_in: Option<Duration>,
 }

@@ -12,6 +12,7 @@ pub use crate::dead_letters::{
 };
 pub use crate::deliveries::{AcquireDeferredResults, DeferResult, DeliverResult};
 pub use crate::documents::{DeleteFigures, ReadDocument, ReadFigures, SaveDocument, SaveFigures};
+pub use crate::events::{SendEvent, SendKeyedEvent, SpreadEvents};
 pub use crate::history::ReadTimeline;
 pub use crate::inspection::{Inspect, InspectUnlisted, Repair};
 pub use crate::jobs::{
@@ -68,8 +69,9 @@ macro_rules! for_each_verb {
                 RecordBeat, RecordProgress, RecordResult, RegisterNatsWorker, ReleaseIdempotencyKey, ReleaseLock,
                 ReleasePermit, ReleaseRun, RenewLock, RenewPermit, Repair, RepairSlots, RequestCancel, RequeueJobs,
                 ReserveBudget, ReserveIdempotencyKey, ResolveApproval, Retire, RetryDeadLetter, RevokeApiKey,
-                RotateApiKey, SaveBudget, SaveDocument, SaveFigures, SaveLimit, SaveSnapshot, SaveWorkflow, SetLimits,
-                SettleChildStart, SettleHeldJob, SettlePermit, WithdrawLock
+                RotateApiKey, SaveBudget, SaveDocument, SaveFigures, SaveLimit, SaveSnapshot, SaveWorkflow, SendEvent,
+                SendKeyedEvent, SetLimits,
+                SettleChildStart, SettleHeldJob, SettlePermit, SpreadEvents, WithdrawLock
             }
         }
     };

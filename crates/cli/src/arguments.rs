@@ -5,8 +5,8 @@ use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 
 use crate::commands::{
-    approval, budgets, dispatch_policy, dlq, doctor, drill, jobs, keys, lab, limits, locks, retry_policy,
-    rollout, run, why, worker, workers, workflow,
+    approval, budgets, dispatch_policy, dlq, doctor, drill, events, jobs, keys, lab, limits, locks,
+    retry_policy, rollout, run, why, worker, workers, workflow,
 };
 use crate::config::ServeFlags;
 
@@ -63,6 +63,9 @@ pub(crate) enum Command {
     /// Start, watch and cancel runs
     #[command(subcommand, visible_alias = "runs")]
     Run(run::RunCommand),
+    /// Send events to the runs that wait for their key
+    #[command(subcommand, visible_alias = "events")]
+    Event(events::EventCommand),
     /// Approve or reject pending steps
     #[command(subcommand, visible_alias = "approvals")]
     Approval(approval::ApprovalCommand),

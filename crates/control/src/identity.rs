@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use interlock_model::{InstanceId, LockRequest, LockToken, PermitId, RolloutId, RunId, Timestamp};
+use interlock_model::{EventId, InstanceId, LockRequest, LockToken, PermitId, RolloutId, RunId, Timestamp};
 use rand::rngs::ChaCha8Rng;
 use rand::{Rng, RngExt, SeedableRng};
 
@@ -55,6 +55,11 @@ impl Identity {
     /// A name for an adjustment of a budget that its client did not name.
     pub fn adjustment(&self) -> PermitId {
         self.unguessable().parse().expect("hexadecimal digits make a name")
+    }
+
+    /// An event that its sender did not name.
+    pub fn event_id(&self) -> EventId {
+        format!("e-{}", self.unguessable()).parse().expect("hexadecimal digits make an id")
     }
 
     fn unguessable(&self) -> String {

@@ -26,6 +26,7 @@ pub mod dispatch_policy;
 pub mod doctor;
 pub mod documents;
 mod engine;
+pub mod events;
 mod every_tenant;
 pub mod identity;
 pub mod installation;

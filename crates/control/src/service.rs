@@ -23,6 +23,7 @@ use crate::definitions::{self, Definitions};
 use crate::doctor::Doctor;
 use crate::documents::Documents;
 use crate::engine::{self, Engine};
+use crate::events::Events;
 use crate::identity::Identity;
 use crate::installation::{self, Installation};
 use crate::limit_books::LimitBooks;
@@ -61,6 +62,7 @@ pub struct Control {
     pub documents: Arc<Documents>,
     pub limits: Arc<Limits>,
     pub runs: Arc<Runs>,
+    pub events: Arc<Events>,
     pub doctor: Arc<Doctor>,
     definitions: Arc<Definitions>,
     engine: Arc<Engine>,
@@ -107,18 +109,7 @@ impl Control {
         let workers = Arc::new(Workers { process: process.clone() });
         let deletion = RunDeletion { process: process.clone(), mailbox };
 
-        let starts_under_lock = || -> Arc<dyn AdmitUnderLock> {
-            Arc::new(StartsUnderLock::new(process.clone(), contention.clone()))
-        };
-        let admission = Arc::new(Admission {
-            process: process.clone(),
-            definitions: definitions.clone(),
-            limit_books: Arc::new(LimitBooks::new(&process)),
-            under_lock: match settings.admission_strategy {
-                AdmissionStrategy::Atomic => None,
-                AdmissionStrategy::Lock => Some(starts_under_lock()),
-            },
-        });
+        let admission = Arc::new(admission(&process, &definitions, &contention));
 
         let engine =
             Arc::new(Engine::new(process.clone(), definitions.clone(), contention.clone(), why.clone()));
@@ -143,6 +134,7 @@ impl Control {
             rollouts: Arc::new(Rollouts::new(process.clone(), contention.clone())),
             documents: Arc::new(Documents { process: process.clone() }),
             limits: Arc::new(Limits { process: process.clone() }),
+            events: Arc::new(Events::of(&process, &engine, &definitions)),
             runs: Arc::new(Runs { process: process.clone(), engine: engine.clone(), deletion }),
             doctor: Arc::new(Doctor::new(process.clone(), workers.clone(), reconcilers.clone(), probes)),
             process,
@@ -157,6 +149,19 @@ impl Control {
             engine,
         })
     }
+}
+
+fn admission(
+    process: &Arc<Process>,
+    definitions: &Arc<Definitions>,
+    contention: &Arc<Contention>,
+) -> Admission {
+    let under_lock: Option<Arc<dyn AdmitUnderLock>> = match process.settings.admission_strategy {
+        AdmissionStrategy::Atomic => None,
+        AdmissionStrategy::Lock => Some(Arc::new(StartsUnderLock::new(process.clone(), contention.clone()))),
+    };
+    let limit_books = Arc::new(LimitBooks::new(process));
+    Admission { process: process.clone(), definitions: definitions.clone(), limit_books, under_lock }
 }
 
 /// Which stages a process runs.

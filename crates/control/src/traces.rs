@@ -132,6 +132,7 @@ pub(crate) fn result_of(event: &InboxEvent) -> Option<(&JobId, Timestamp)> {
         | InboxEvent::ApprovalAsked { .. }
         | InboxEvent::Cancel { .. }
         | InboxEvent::Child { .. }
+        | InboxEvent::Event(_)
         | InboxEvent::Granted { .. }
         | InboxEvent::Replaced { .. }
         | InboxEvent::Retry { .. } => None,

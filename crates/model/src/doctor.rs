@@ -82,6 +82,10 @@ invariants! {
         "report the child to its run as lost, so that the step fails or is tried again";
     /// A child that is to be started is in the index of starts.
     ChildStartNotDue = "child_start_not_due", Tenant, "add the start to the index again";
+    /// A step that waits for what is sent to a key is in the index of those.
+    EventWaiterNotIndexed = "event_waiter_not_indexed", Tenant, "add the step to the index again";
+    /// What the index of those names is a step that waits.
+    EventWaiterWithoutStep = "event_waiter_without_step", Tenant, "remove the entry";
     /// An idempotency key names a run that exists or was deleted.
     KeyWithoutRun = "key_without_run", Tenant, "free the key";
     /// A reserved idempotency key belongs to a start in progress.

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use serde::{Deserialize, Serialize};
 use serde_json::{Number, Value};
 
-use crate::WorkflowId;
+use crate::{EventKey, EventName, WorkflowId};
 
 /// A hash over canonical JSON (RFC 8785, except that integers keep every digit instead of becoming doubles).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -21,6 +21,11 @@ impl Fingerprint {
     pub fn of_rerun(source: crate::RunId, from_step: Option<&crate::StepId>) -> Self {
         let step = from_step.map_or("", |step| step.as_str());
         Self::of(&format!("rerun\n{source}\n{step}"))
+    }
+
+    pub fn of_event(name: &EventName, key: Option<&EventKey>, data: &Value) -> Self {
+        let key = key.map_or("", EventKey::as_str);
+        Self::of(&format!("event\n{name}\n{key}\n{}", canonical(data)))
     }
 
     pub fn of_output(output: &Value) -> Self {

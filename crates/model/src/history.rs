@@ -47,6 +47,10 @@ crate::named_enum! {
         StepSubworkflowCompleted = "step_subworkflow_completed",
         /// A storage step has read, written or deleted a value of the context.
         StepStorageCompleted = "step_storage_completed",
+        /// An event was sent to the run.
+        EventReceived = "event_received",
+        /// The step has taken the event that it waited for.
+        StepEventReceived = "step_event_received",
         StepTransformCompleted = "step_transform_completed",
         StepOutputInvalid = "step_output_invalid",
         StepProgress = "step_progress",

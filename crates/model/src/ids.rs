@@ -184,6 +184,12 @@ names! {
     BudgetName = "budget name", IDENTIFIER;
     /// One reservation from a budget. A retry with the same id is the same reservation.
     BudgetRequest = "request id", VISIBLE;
+    /// What is sent to runs, by its name.
+    EventName = "event name", IDENTIFIER;
+    /// One event. The same id again is the same event.
+    EventId = "event id", VISIBLE;
+    /// What events are sent to that no run is named for.
+    EventKey = "event key", PRINTABLE;
     /// A reservation that was granted.
     PermitId = "permit", ALPHANUMERIC;
 }

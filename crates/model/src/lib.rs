@@ -14,6 +14,7 @@ pub mod contention;
 pub mod dead_letter;
 pub mod dispatch_policy;
 pub mod doctor;
+pub mod event;
 pub mod expression;
 pub mod fingerprint;
 pub mod history;
@@ -36,9 +37,9 @@ pub mod why;
 pub mod workflow;
 
 pub use ids::{
-    ApiKeyId, BudgetName, BudgetRequest, IdempotencyKey, InstanceId, InvalidId, JobId, LabelName, LimitName,
-    LockOwner, LockRequest, LockToken, PermitId, Resource, RolloutId, RunId, StepId, StepKey, Tag, TenantId,
-    Topic, WorkerId, WorkflowId,
+    ApiKeyId, BudgetName, BudgetRequest, EventId, EventKey, EventName, IdempotencyKey, InstanceId, InvalidId,
+    JobId, LabelName, LimitName, LockOwner, LockRequest, LockToken, PermitId, Resource, RolloutId, RunId,
+    StepId, StepKey, Tag, TenantId, Topic, WorkerId, WorkflowId,
 };
 pub use lease::Fence;
 pub use time::{Clock, Timestamp};

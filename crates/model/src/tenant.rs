@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::event::EventTally;
 use crate::limit::Limits;
 use crate::limit::document::Pause;
 use crate::time::millis;
@@ -75,6 +76,9 @@ pub struct Tenant {
     /// No run starts while the tenant is paused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paused: Option<Pause>,
+    /// Events that were sent to keys and are remembered, and the bytes of those that are kept.
+    #[serde(default, skip_serializing_if = "EventTally::is_zero")]
+    pub keyed_events: EventTally,
     /// Named limits that it has.
     #[serde(default)]
     pub named_limits: u32,

@@ -56,6 +56,8 @@ causes! {
     WorkerDraining = "worker_draining", "start another worker, or stop draining: `interlock workers drain --undo`";
     ApprovalOpen = "approval_open", "resolve it: `interlock approval job JOB --approve` or `--reject`";
     Delay = "delay", "nothing to do: the workflow defines this delay";
+    /// The step waits for an event that is sent to its run.
+    EventAwaited = "event_awaited", "send it: `interlock run send-event RUN NAME --data JSON`";
     RetryBackoff = "retry_backoff", "nothing to do: the retry is scheduled. Check the error of the last attempt";
     /// A user's lock or a run's lock is held.
     LockHeld = "lock_held",

@@ -87,10 +87,20 @@ pub enum Bug {
     ChildEndNotDelivered,
     /// A child that is given up before its start is started.
     GivenUpChildStarts,
+    /// An event that comes before its step waits is forgotten.
+    EventNotKept,
+    /// An event is acknowledged and not posted.
+    EventNotPosted,
+    /// The ids of events are forgotten, so that one that is sent again is another one.
+    EventIdForgotten,
+    /// The commit that begins a wait for a key does not look at what is kept for it.
+    KeptEventMissed,
+    /// The commit that ends a wait for a key leaves it in the index.
+    WaitLeftInIndex,
 }
 
 impl Bug {
-    pub const ALL: [Self; 42] = [
+    pub const ALL: [Self; 47] = [
         Self::CapBeforeWrite,
         Self::KeyBeforeRun,
         Self::FenceNotCompared,
@@ -133,6 +143,11 @@ impl Bug {
         Self::CancelForgetsChildren,
         Self::ChildEndNotDelivered,
         Self::GivenUpChildStarts,
+        Self::EventNotKept,
+        Self::EventNotPosted,
+        Self::EventIdForgotten,
+        Self::KeptEventMissed,
+        Self::WaitLeftInIndex,
     ];
 
     pub fn name(self) -> &'static str {
@@ -179,6 +194,11 @@ impl Bug {
             Self::CancelForgetsChildren => "cancel-forgets-children",
             Self::ChildEndNotDelivered => "child-end-not-delivered",
             Self::GivenUpChildStarts => "given-up-child-starts",
+            Self::EventNotKept => "event-not-kept",
+            Self::EventNotPosted => "event-not-posted",
+            Self::EventIdForgotten => "event-id-forgotten",
+            Self::KeptEventMissed => "kept-event-missed",
+            Self::WaitLeftInIndex => "wait-left-in-index",
         }
     }
 

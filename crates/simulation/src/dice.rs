@@ -21,6 +21,7 @@ pub(crate) enum Actor {
     LimitClient(usize),
     Spender(usize),
     Children,
+    Sender(usize),
 }
 
 pub(crate) struct Dice {
@@ -44,6 +45,7 @@ impl Actor {
             Self::LimitClient(number) => (11, number as u64),
             Self::Spender(number) => (12, number as u64),
             Self::Children => (13, 0),
+            Self::Sender(number) => (14, number as u64),
         };
         scatter(scatter(seed) ^ scatter(kind * 1_000_000 + number))
     }

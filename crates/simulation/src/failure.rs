@@ -68,6 +68,10 @@ pub enum Invariant {
     ChildIsWanted,
     /// The end of a child reaches the step that waits for it.
     ChildEndArrives,
+    /// An event that was acknowledged reaches the step that waits for it, or is kept for one.
+    EventArrives,
+    /// An event is taken once.
+    EventOnce,
     /// A lock, and a slot, goes to the first waiter.
     LineIsKept,
     /// A waiter gets its lock, once faults have stopped.

@@ -18,9 +18,10 @@ use serde::Serialize;
 use crate::checker::Write;
 use crate::planted_budgets::{forget_unsettled, reopen_permits, spoil as spoil_budgets, without_expiry};
 use crate::planted_children::{START, hide_groups_above};
+use crate::planted_events::{SEND, hide_sent};
 use crate::planted_limits::{Misled, spoil};
 use crate::tables::{WatchedTables, changes};
-use crate::{Bug, planted_children};
+use crate::{Bug, planted_children, planted_events};
 
 /// The gap between the two steps of what should have been one.
 const GAP: Duration = Duration::from_millis(3);
@@ -266,6 +267,10 @@ impl Executor for PlantedTables {
             (Some(Bug::ExpiredPermitForgotten), EXPIRE) => {
                 self.tables.write(action, move |view, now| forget_unsettled(decide(view, now)?)).await
             }
+            (Some(Bug::EventIdForgotten), SEND) => {
+                let lying = move |view: &dyn View, now| decide(&Lying { view, lie: &hide_sent }, now);
+                self.tables.write(action, lying).await
+            }
             (Some(Bug::GroupAboveCounted), START) => {
                 let lying = move |view: &dyn View, now| decide(&Lying { view, lie: &hide_groups_above }, now);
                 self.tables.write(action, lying).await
@@ -277,7 +282,7 @@ impl Executor for PlantedTables {
                         None => decide(view, now)?,
                     };
                     let spoiled = spoil_budgets(bug, action, spoil(bug, action, decided));
-                    Ok(planted_children::spoil(bug, action, spoiled?))
+                    planted_events::spoil(bug, action, planted_children::spoil(bug, action, spoiled?))
                 };
                 self.tables.write(action, decide).await
             }

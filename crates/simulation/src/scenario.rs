@@ -30,6 +30,8 @@ pub(crate) struct Scenario {
     /// Those who change named limits.
     pub operators: usize,
     pub spenders: usize,
+    /// Those who send events.
+    pub senders: usize,
     pub actions: u32,
     pub faults: Faults,
     /// Wake-ups of a hundred that are lost.
@@ -52,7 +54,7 @@ pub(crate) struct TenantPlan {
     /// By name.
     pub named_limits: Vec<(LimitName, LimitDocument)>,
     pub workflows: Vec<WorkflowId>,
-    /// Those that only steps start.
+    /// Those that only steps start, and those who send events.
     pub nested: Vec<WorkflowId>,
 }
 
@@ -63,6 +65,7 @@ impl Scenario {
             (1..=dice.weighted(2, &[(25, 3)], 100)).map(|n| tenant(n, &mut dice)).collect();
         let operators = named_limits(seed, &mut tenants);
         nest(seed, &mut tenants);
+        let senders = senders(seed, &mut tenants);
         let run_strategies = run_strategies(seed);
         let is_crowded = run_strategies.contains(&RunStrategy::Lock);
         if is_crowded {
@@ -92,6 +95,7 @@ impl Scenario {
             lockers: dice.weighted(3, &[(30, 0), (20, 5)], 100),
             // In a deaf world permits never expire.
             spenders: if is_deaf { 0 } else { spenders(seed) },
+            senders,
             admission_strategies: admission_strategies(&mut dice, instances),
         }
     }
@@ -109,6 +113,15 @@ impl Scenario {
 fn spenders(seed: u64) -> usize {
     // Of dice of their own: what a seed stood for before budgets, it stands for still.
     Dice::of(Actor::Spender(usize::MAX >> 44), seed).weighted(2, &[(30, 0), (20, 4)], 100)
+}
+
+/// In a part of the seeds, events are sent to runs.
+fn senders(seed: u64, tenants: &mut [TenantPlan]) -> usize {
+    let senders = Dice::of(Actor::Sender(usize::MAX >> 44), seed).weighted(0, &[(20, 1), (15, 3)], 100);
+    for tenant in tenants.iter_mut().filter(|_| senders > 0) {
+        tenant.nested.push(name(workflows::AWAIT));
+    }
+    senders
 }
 
 /// Mostly one step; else a lock for all, or for some.

@@ -46,6 +46,13 @@ counted! {
     children_refused,
     /// Children that a turn cancelled, or did not want started any more.
     children_given_up,
+    /// Events that were posted, that had been before, and that came after the end of their run.
+    events_sent,
+    events_sent_again,
+    events_too_late,
+    /// Events that were sent to keys: deliveries, and those for which no run waited.
+    keyed_events_delivered,
+    keyed_events_kept,
     /// Answered with a run that existed.
     joined,
     /// Taken in by a run that waited for newer starts.

@@ -18,6 +18,24 @@ pub(crate) const NEST: &str = "nest";
 /// What it starts, directly or not.
 pub(crate) const NESTED: [&str; 3] = ["middle", "inner", "leaf"];
 
+/// Started by those who send events to its runs.
+pub(crate) const AWAIT: &str = "await";
+
+/// Its steps that wait for one.
+pub(crate) const AWAITING: [&str; 2] = ["one", "two"];
+
+/// Keys that its runs wait for.
+pub(crate) const EVENT_KEYS: u32 = 3;
+
+/// Whether a step of it takes the event of this name with this number.
+pub(crate) fn takes(step: &str, name: &str, number: u64) -> bool {
+    match step {
+        "one" => name == "go" && number != 0 && number != 3,
+        "two" => name == "go",
+        _ => name == "paid",
+    }
+}
+
 /// The document of this name.
 pub(crate) fn document(name: &str) -> WorkflowDocument {
     let (timeout, steps) = match name {
@@ -33,6 +51,7 @@ pub(crate) fn document(name: &str) -> WorkflowDocument {
         "funded" => (None, funded()),
         CROWD => (None, crowd()),
         NEST => (None, nest()),
+        AWAIT => (None, awaiting()),
         "middle" => (None, middle()),
         "inner" => (Some(12), inner()),
         _ => (None, json!({"only": {"type": "worker", "topic": TOPIC}})),
@@ -45,6 +64,18 @@ pub(crate) fn document(name: &str) -> WorkflowDocument {
 pub(crate) fn input(number: u32) -> Value {
     let items: Vec<u32> = (0..=number).collect();
     json!({"number": number, "items": items})
+}
+
+fn awaiting() -> Value {
+    let event = json!({"name": "go", "match": "event.data.n != 0 && event.data.n != 3"});
+    json!({
+        "first": {"type": "worker", "topic": TOPIC},
+        "one": {"type": "wait_event", "event": event, "timeout_sec": 6, "on_error": "late", "depends_on": ["first"]},
+        "two": {"type": "wait_event", "event": {"name": "go"}, "timeout_sec": 6, "on_error": "late", "depends_on": ["one"]},
+        "keyed": {"type": "wait_event", "event": {"name": "paid", "key": "k${input.number}"}, "timeout_sec": 4,
+            "on_error": "late", "depends_on": ["first"]},
+        "late": {"type": "notify", "input": {"text": "too late"}},
+    })
 }
 
 fn chain() -> Value {

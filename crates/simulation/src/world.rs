@@ -27,6 +27,7 @@ use crate::log::Log;
 use crate::operators::{self, Operator};
 use crate::planted::PlantedTables;
 use crate::scenario::Scenario;
+use crate::senders::Sender;
 use crate::spenders::{self, Spender};
 use crate::tables::WatchedTables;
 use crate::watched::{Fuse, SimulatedStore, WatchedStore};
@@ -122,6 +123,9 @@ async fn play(
     }
     for number in 0..world.scenario.spenders {
         clients.spawn(Spender::new(world.clone(), number).act());
+    }
+    for number in 0..world.scenario.senders {
+        clients.spawn(Sender::new(world.clone(), number).act());
     }
     let mut calm = Vec::new();
     let acted = async {

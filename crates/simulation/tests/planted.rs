@@ -210,6 +210,31 @@ fn a_child_that_counts_in_a_group_of_a_run_above_it_is_caught() {
 }
 
 #[test]
+fn an_event_that_is_not_kept_is_caught() {
+    assert_eq!(first_failure(Bug::EventNotKept).invariant, Invariant::EventArrives);
+}
+
+#[test]
+fn an_event_that_is_not_posted_is_caught() {
+    assert_eq!(first_failure(Bug::EventNotPosted).invariant, Invariant::EventArrives);
+}
+
+#[test]
+fn an_event_whose_id_is_forgotten_is_caught() {
+    assert_eq!(first_failure(Bug::EventIdForgotten).invariant, Invariant::EventOnce);
+}
+
+#[test]
+fn a_kept_event_that_a_wait_misses_is_caught() {
+    assert_eq!(first_failure(Bug::KeptEventMissed).invariant, Invariant::EventArrives);
+}
+
+#[test]
+fn a_wait_that_is_left_in_the_index_is_caught() {
+    assert_eq!(first_failure(Bug::WaitLeftInIndex).invariant, Invariant::EventArrives);
+}
+
+#[test]
 fn a_cancel_that_forgets_children_is_caught() {
     assert_eq!(first_failure(Bug::CancelForgetsChildren).invariant, Invariant::ChildIsWanted);
 }

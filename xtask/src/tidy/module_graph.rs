@@ -68,7 +68,7 @@ pub(crate) const CONTROL: ModuleGraph = ModuleGraph {
             is_shared: false,
         },
         // What an operator asks for, and what combines stages.
-        Layer { modules: &["doctor", "lock_strategies", "runs"], is_shared: false },
+        Layer { modules: &["doctor", "events", "lock_strategies", "runs"], is_shared: false },
         Layer { modules: &["service"], is_shared: false },
     ],
 };

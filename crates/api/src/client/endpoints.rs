@@ -25,6 +25,7 @@ use crate::named_limits::{ExplainRequest, ExplainView, LimitView, PauseRequest, 
 use crate::retry_policies::{RetryPolicyDetail, RetryPolicyView, RollbackRequest, SetPolicyRequest};
 use crate::rollouts::{EndRolloutRequest, RolloutView, StartRolloutRequest};
 use crate::runs::{MoveRequest, RunQuery, RunSummary, RunView};
+use crate::sent_events::{SendEventRequest, SendKeyedEventRequest, SentEventView, SentKeyedEventView};
 use crate::status::StatusView;
 use crate::why::{WhyQuery, WhyView};
 use crate::workers::{DrainRequest, WorkerView};
@@ -146,6 +147,10 @@ endpoints! {
     /// What limits would do to a start. Starts nothing.
     explain_limits(): post ["limits", "explain"], body ExplainRequest => ExplainView;
     /// Moves a waiting run within its queue.
+    /// Sends an event to a run.
+    send_event(run: &str): post ["workflow-runs", run, "events"], body SendEventRequest => SentEventView;
+    /// Sends an event to every run that waits for its key.
+    send_event_to_key(): post ["events"], body SendKeyedEventRequest => SentKeyedEventView;
     move_run(run: &str): post ["workflow-runs", run, "move"], body MoveRequest;
 
     /// The policies in force.

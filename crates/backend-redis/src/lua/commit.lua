@@ -33,6 +33,17 @@ local function settle_children(run)
   end
 end
 
+-- Most turns begin and end no wait for a key.
+local function settle_waits(run)
+  -- needs: events
+  for _, member in ipairs(call.waits_ended or {}) do
+    end_wait(run, member)
+  end
+  for _, waiter in ipairs(call.waits_begun or {}) do
+    begin_wait(run, waiter.place, waiter.member)
+  end
+end
+
 local run, fence, version = call.run, call.fence, call.version
 local hash = key('wf:run', run)
 local version_before, fence_before, status_before, due_before, inbox_base, lease, quarantined_at, claims, waiting,
@@ -113,6 +124,10 @@ if inbox_end > base then
     drop_texts_of(run, '(0', integer(inbox_end))
   end
 end
+if call.waits_begun or call.waits_ended then
+  -- What was kept for a key comes into the drained inbox.
+  settle_waits(run)
+end
 local has_inbox = redis.call('EXISTS', key('wf:inbox', run)) == 1
 if has_inbox then
   redis.call('HSET', hash, 'inbox_base', integer(math.max(inbox_end, base)))
@@ -126,6 +141,9 @@ elseif not has_inbox then
 end
 redis.call('HSET', hash, 'head', keep_text_of(run, call.head, 'head', run, texts), 'status', call.status, 'version', integer(version + 1),
   'fence', integer(fence))
+if call.used_events then
+  redis.call('HSET', hash, 'used_events', integer(call.used_events), 'used_event_bytes', integer(call.used_event_bytes))
+end
 redis.call('HDEL', hash, 'lease', 'tries')
 if quarantined_at then
   redis.call('HDEL', hash, 'quarantined_at', 'cancel')

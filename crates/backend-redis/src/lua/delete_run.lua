@@ -1,4 +1,4 @@
--- needs: run_lock, quarantine, slots, jobs, job_rows, run_texts, children
+-- needs: run_lock, quarantine, slots, jobs, job_rows, run_texts, children, events
 -- Removes a run with everything of it but its idempotency key. A live one ends in the same step.
 local run = call.run
 local hash = key('wf:run', run)
@@ -41,8 +41,9 @@ for _, approval in ipairs(redis.call('SMEMBERS', key('wf:run:approvals', run))) 
   remove_approval(approval)
 end
 drop_texts_of(run, '-inf', '+inf')
+end_waits(run)
 redis.call('UNLINK', hash, key('wf:start', run), key('wf:steps', run), key('wf:inbox', run),
-  key('wf:timeline', run), key('wf:run:approvals', run), key('wf:run:children', run))
+  key('wf:timeline', run), key('wf:run:approvals', run), key('wf:run:children', run), key('wf:run:events', run))
 if #jobs > 0 then
   -- For a caller whose answer was lost, and who must still remove what these jobs left elsewhere.
   redis.call('RENAME', key('wf:run:jobs', run), key('wf:run:jobs:deleted', run))

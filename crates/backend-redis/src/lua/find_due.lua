@@ -27,6 +27,7 @@ for index, tenant in ipairs(call.tags) do
   tag = tenant
   tenants[index] = is_idle() and { is_ready = false } or { is_ready = is_ready(), timer = first('wf:timers'), limit_timer = first('wf:limit:timers'),
     lease = first('wf:leases'), deferred = first('wf:put_off'), held = first('wf:held'),
-    budget = first('wf:budgets:due'), child = first('wf:children:due') }
+    budget = first('wf:budgets:due'), child = first('wf:children:due'),
+    event = first('wf:events:due') }
 end
 return answer({ now = now, tenants = tenants })

@@ -87,6 +87,9 @@ impl Soil {
             Invariant::LockDebt | Invariant::LockTallyDrift | Invariant::LockNotListed => {
                 self.of_locks(fault, fixture).await
             }
+            Invariant::EventWaiterNotIndexed | Invariant::EventWaiterWithoutStep => {
+                self.of_events(fault, fixture).await
+            }
             Invariant::BudgetDrift
             | Invariant::PermitNotDue
             | Invariant::PermitWithoutJob
@@ -98,6 +101,17 @@ impl Soil {
             other => self.of_turns(other, fixture).await,
         };
         Planted::In(subject)
+    }
+
+    async fn of_events(&self, fault: Invariant, fixture: &Fixture) -> String {
+        let waiting = self.key("wf:events:waiting");
+        if fault == Invariant::EventWaiterWithoutStep {
+            let entry = Fixture::entry(fixture.missing);
+            self.run(&format!("ZADD {waiting} 0 {entry}"), "").await;
+            return entry;
+        }
+        self.run(&format!("ZREM {waiting} {}", Fixture::entry(fixture.awaiting)), "").await;
+        format!("{}/wait", fixture.awaiting)
     }
 
     async fn of_starts(&self, fault: Invariant, fixture: &Fixture) -> String {

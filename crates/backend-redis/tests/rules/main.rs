@@ -38,6 +38,7 @@ use interlock_backend_redis::RedisStore;
 use interlock_backend_redis::connect::{ConnectSettings, Connection};
 use interlock_model::admission::{FirstTurn, IdempotentIntent, RunRequest, StartOutcome, StartPlan};
 use interlock_model::child::ChildEffects;
+use interlock_model::event::WaitEffects;
 use interlock_model::fingerprint::Fingerprint;
 use interlock_model::limit::place::StartPriority;
 use interlock_model::run::StartedFrom;
@@ -164,6 +165,7 @@ fn idle(taken: &AcquiredRun) -> Commit {
         approvals_withdrawn: Vec::new(),
         buried: Vec::new(),
         children: ChildEffects::default(),
+        waits: WaitEffects::default(),
         dead_letters_max: 1_000,
         continues: false,
     }

@@ -11,6 +11,7 @@ pub mod dead_letters;
 pub mod deferred_results;
 pub mod deliveries;
 pub mod documents;
+pub mod events;
 pub mod fences;
 pub mod held_approvals;
 pub mod inspection;

@@ -13,6 +13,7 @@ use interlock_model::approval::{Approval, ApprovalState};
 use interlock_model::child::ChildEffects;
 use interlock_model::dead_letter::{DeadLetter, LetterCode};
 use interlock_model::dispatch_policy::{HeldJob, HoldReason};
+use interlock_model::event::WaitEffects;
 use interlock_model::fingerprint::Fingerprint;
 use interlock_model::job::{JobOutcome, NewJob};
 use interlock_model::limit::Limits;
@@ -285,6 +286,7 @@ pub(super) fn idle(taken: &AcquiredRun) -> Commit {
         approvals_withdrawn: Vec::new(),
         buried: Vec::new(),
         children: ChildEffects::default(),
+        waits: WaitEffects::default(),
         dead_letters_max: LETTERS_MAX,
         continues: false,
     }

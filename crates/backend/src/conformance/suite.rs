@@ -71,6 +71,17 @@ macro_rules! conformance_suite {
                 the_timeline_has_no_gaps,
                 what_was_acknowledged_survives_a_reopening,
             }
+            events::{
+                an_event_is_posted_once_for_each_id,
+                an_ended_run_gets_no_event_and_knows_those_that_it_got,
+                a_run_keeps_a_bounded_number_of_events_that_no_step_has_taken,
+                events_survive_a_reopening,
+                an_event_reaches_every_run_that_waits_for_its_key,
+                an_event_for_which_no_run_waits_is_kept_for_the_next,
+                a_run_that_ends_or_is_deleted_waits_no_more,
+                an_event_for_many_runs_is_spread_in_steps_and_reaches_each_once,
+                a_kept_event_is_forgotten_after_a_day_and_so_is_its_id,
+            }
             suspects::{
                 a_run_whose_leases_expire_is_acquired_only_as_a_suspect,
                 a_suspect_that_was_not_computed_has_not_been_tried,
@@ -233,6 +244,8 @@ macro_rules! conformance_suite {
                 a_run_that_could_start_is_started,
                 a_child_that_no_step_waits_for_is_waited_for_again,
                 a_step_that_waits_for_a_missing_child_gets_a_loss,
+                a_step_that_waits_for_a_key_is_indexed_again,
+                an_entry_of_a_step_that_waits_for_no_key_is_removed,
                 a_start_of_a_child_that_is_in_no_index_is_indexed,
                 a_key_of_a_run_that_never_existed_is_deleted,
                 an_abandoned_reservation_is_released,

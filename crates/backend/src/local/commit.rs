@@ -43,7 +43,9 @@ decide!(Commit, |verb, draft| {
     }
     let has_ended = verb.head.status.is_final() && !before.status.is_final();
     let granted = if has_ended { draft.release_slots(run)? } else { 0 };
-    let has_more = draft.drain(run, verb.inbox_end, verb.continues)?;
+    let is_waiting_for_more = draft.drain(run, verb.inbox_end, verb.continues)?;
+    // Afterwards: what was kept for a key comes into the drained inbox.
+    let has_more = draft.settle_waits(run, &verb.waits)? || is_waiting_for_more;
     let version = before.version + 1;
     let head = Head { version, fence: verb.fence, ..verb.head.clone() };
     draft.put(Table::Heads, rows::run(&verb.tenant, run), &head);

@@ -1,6 +1,6 @@
 //! A decision about one tenant, in the making.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 
 use interlock_model::tenant::Tenant;
@@ -48,6 +48,8 @@ pub(super) struct Draft<'a> {
     pub(super) overlay: slots::Overlay,
     /// The number of the last event in each inbox that something was posted to.
     pub(super) posted: BTreeMap<RunId, u64>,
+    /// Kept events that a commit has taken.
+    pub(super) taken_events: BTreeSet<String>,
     /// Runs that got their slots so far.
     pub(super) granted: u32,
     /// Queued runs that were looked at for it.
@@ -74,6 +76,7 @@ impl<'a> Draft<'a> {
             groups: slots::LoadedGroups::default(),
             overlay: slots::Overlay::default(),
             posted: BTreeMap::new(),
+            taken_events: BTreeSet::new(),
             granted: 0,
             grant_steps: 0,
             reordered: 0,

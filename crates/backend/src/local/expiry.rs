@@ -118,6 +118,7 @@ impl Look for FindDue {
             (Table::HeldDue, &mut due.held),
             (Table::BudgetDue, &mut due.budgets),
             (Table::ChildrenDue, &mut due.children),
+            (Table::EventsDue, &mut due.events),
         ];
         // Tenants whose time has not come do not count: they must not hide one behind them whose time has.
         for (table, tenants) in times {

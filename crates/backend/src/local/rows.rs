@@ -2,6 +2,7 @@
 
 use std::fmt::Display;
 
+use interlock_model::event::EventWaiter;
 use interlock_model::job::NewJob;
 use interlock_model::limit::GroupKey;
 use interlock_model::limit::fair::FairGroup;
@@ -10,7 +11,8 @@ use interlock_model::limit::rule::SlotClaim;
 use interlock_model::queue::Kind;
 use interlock_model::run::InboxEvent;
 use interlock_model::{
-    Fence, InstanceId, JobId, LimitName, RolloutId, RunId, TenantId, Timestamp, Topic, WorkerId, WorkflowId,
+    EventId, Fence, InstanceId, JobId, LimitName, RolloutId, RunId, TenantId, Timestamp, Topic, WorkerId,
+    WorkflowId,
 };
 use serde::{Deserialize, Serialize};
 
@@ -252,6 +254,28 @@ impl LimitTimer {
 
 pub(super) fn step(tenant: &TenantId, run: RunId, step: &interlock_model::StepKey) -> String {
     format!("{tenant}/{run}/{step}")
+}
+
+pub(super) fn run_event(tenant: &TenantId, run: RunId, event: &EventId) -> String {
+    format!("{tenant}/{run}/{event}")
+}
+
+/// Those that wait for what is sent to a key. `place`: its name and the key.
+pub(super) fn event_waiters(tenant: &TenantId, place: &str) -> String {
+    format!("{tenant}/{place}/")
+}
+
+pub(super) fn event_waiter(tenant: &TenantId, run: RunId, waiter: &EventWaiter) -> String {
+    format!("{}{run}/{}", event_waiters(tenant, &waiter.place()), waiter.step)
+}
+
+pub(super) fn keyed_event(tenant: &TenantId, event: &EventId) -> String {
+    format!("{tenant}/{event}")
+}
+
+/// The place of an event that is kept for a key.
+pub(super) fn kept_event(tenant: &TenantId, place: &str, sent_at: Timestamp, event: &EventId) -> String {
+    format!("{tenant}/{place}/{:015}/{event}", sent_at.as_millis())
 }
 
 pub(super) fn numbered(tenant: &TenantId, run: RunId, number: u64) -> String {

@@ -51,7 +51,7 @@ decide!(DeleteRun, |verb, draft| {
         draft.report_deleted(run)?;
     }
     draft.release_slots(run)?;
-    for table in [Table::Starts, Table::Heads, Table::Ready, Table::RunLeases] {
+    for table in [Table::Starts, Table::Heads, Table::Ready, Table::RunLeases, Table::EventTallies] {
         draft.delete(table, key.clone());
     }
     draft.mark(Table::DeletedRuns, key);
@@ -59,7 +59,8 @@ decide!(DeleteRun, |verb, draft| {
     if let Some(at) = head.due_at {
         draft.delete(Table::Timers, rows::timed(id, at, &run));
     }
-    for table in [Table::Steps, Table::Inbox, Table::Timeline] {
+    draft.end_waits(run)?;
+    for table in [Table::Steps, Table::Inbox, Table::RunEvents, Table::Timeline] {
         for row in scan_prefix(draft.view, table, &rows::of_run(id, run), Pick::First(usize::MAX))? {
             draft.delete(table, row.key);
         }

@@ -5,6 +5,8 @@ use interlock_model::approval::Approval;
 use interlock_model::budget::{Ledger, Permit};
 use interlock_model::dead_letter::DeadLetter;
 use interlock_model::dispatch_policy::Hold;
+use interlock_model::event::EventTally;
+use interlock_model::fingerprint::Fingerprint;
 use interlock_model::history::Event;
 use interlock_model::job::{Job, JobLease};
 use interlock_model::limit::fair::FairGroup;
@@ -20,6 +22,7 @@ use super::children::ChildStart;
 use super::deliveries::DeferredRow;
 use super::inspection::damage::{RowCheck, key, row, value};
 use super::jobs::ProgressRow;
+use super::keyed_events::KeyedEvent;
 use super::locks::{Record, Tally};
 use super::rows::{RunLease, WorkflowHead};
 use super::slots::{QueueEntry, SlotHolder};
@@ -106,6 +109,18 @@ tables! {
     Ready = "ready": Some(key::<RunId>),
     /// `tenant/run/number` → what a run must take into account.
     Inbox = "inbox": Some(row::<u64, InboxEvent>),
+    /// `tenant/run/event` → the fingerprint of an event that was sent to the run.
+    RunEvents = "run_events": Some(value::<Fingerprint>),
+    /// `tenant/run` → how many events it got.
+    EventTallies = "event_tallies": Some(row::<RunId, EventTally>),
+    /// `tenant/name/key/run/step` for each step that waits for what is sent to a key.
+    EventWaiters = "event_waiters": None,
+    /// `tenant/event` → an event that was sent to a key.
+    KeyedEvents = "keyed_events": Some(value::<KeyedEvent>),
+    /// `tenant/name/key/time/event` for each of them that is kept.
+    KeptEvents = "kept_events": None,
+    /// `tenant/time/event` for each of them, by when it is delivered on or forgotten.
+    EventsDue = "events_due": None,
     /// `tenant/run` → who advances the run now.
     RunLeases = "run_leases": Some(row::<RunId, RunLease>),
     /// `tenant/time/run` for each run to which something happens by itself.

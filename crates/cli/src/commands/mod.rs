@@ -8,6 +8,7 @@ pub(crate) mod dlq;
 pub(crate) mod doctor;
 pub(crate) mod drill;
 mod durations;
+pub(crate) mod events;
 mod group;
 pub(crate) mod jobs;
 pub(crate) mod keys;
@@ -67,6 +68,7 @@ pub(crate) async fn run(arguments: Arguments, environment: &Environment, output:
         Command::Completions { shell } => completions::run(shell).map(done),
         Command::Workflow(workflow) => workflow::run(workflow, &session()?).await.map(done),
         Command::Run(run) => run::run(run, &session()?).await,
+        Command::Event(event) => events::run(event, &session()?).await.map(done),
         Command::Approval(approval) => approval::run(approval, &session()?).await.map(done),
         Command::Worker(worker) => worker::run(worker, session()?).await,
         Command::Budgets(budgets) => budgets::run(budgets, &session()?).await.map(done),

@@ -5,9 +5,10 @@ use interlock_api::history::TimelineItem;
 use interlock_api::runs::{
     MoveRequest, QueueEnd, RunQuery, RunSummary, RunView, StartOptions, StartedRun, StepView,
 };
+use interlock_api::sent_events::SendEventRequest;
 use interlock_model::limit::document::Labels;
 use interlock_model::run::RunStatus;
-use interlock_model::{RunId, StepId, WorkflowId};
+use interlock_model::{EventId, EventName, RunId, StepId, WorkflowId};
 use serde_json::{Value, json};
 
 use super::{Session, watch};
@@ -28,6 +29,11 @@ const WATCH_EXAMPLES: &str = "\
 Exits with 0 if the run succeeded, and with 1 otherwise.
 
 Example: interlock run watch $(interlock run start build)";
+
+const SEND_EXAMPLES: &str = "\
+Examples:
+  interlock run send-event 0192f0c1-… paid --data '{\"amount\": 12.50}'
+  interlock run send-event 0192f0c1-… paid --data @event.json --event-id payment-17   # safe to repeat";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum RunCommand {
@@ -50,6 +56,9 @@ pub(crate) enum RunCommand {
     },
     /// Cancel a run
     Cancel(IdArgument),
+    /// Send an event to a run, for a step that waits for it
+    #[command(after_help = SEND_EXAMPLES)]
+    SendEvent(SendEventFlags),
     /// Move a queued run to the front of its queue, or to its back
     Move(MoveFlags),
     /// Start the workflow of a run again with the same input, and print the new run's id
@@ -80,6 +89,20 @@ pub(crate) struct RunStartFlags {
 pub(super) fn label(text: &str) -> std::result::Result<(String, String), String> {
     let (name, value) = text.split_once('=').ok_or("expected NAME=VALUE")?;
     Ok((name.to_owned(), value.to_owned()))
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SendEventFlags {
+    #[command(flatten)]
+    run: IdArgument,
+    /// Name of the event
+    name: EventName,
+    /// Data of the event, the output of the step that takes it: JSON, `@FILE`, or `-` for standard input
+    #[arg(long, short, value_name = "JSON")]
+    data: Option<String>,
+    /// Send one event only, however often this id is sent with the same data
+    #[arg(long, value_name = "ID")]
+    event_id: Option<EventId>,
 }
 
 #[derive(Debug, Args)]
@@ -161,6 +184,7 @@ pub(super) async fn run(command: RunCommand, session: &Session) -> Result<Exit> 
                 &format!("cancellation of run {id} requested"),
             )?;
         }
+        RunCommand::SendEvent(flags) => send_event(flags, session).await?,
         RunCommand::Move(MoveFlags { run: IdArgument { id }, to: MoveTo { front, .. } }) => {
             let (to, place) = if front { (QueueEnd::Front, "front") } else { (QueueEnd::Back, "back") };
             client.move_run(&id, &MoveRequest { to }).await?;
@@ -173,6 +197,16 @@ pub(super) async fn run(command: RunCommand, session: &Session) -> Result<Exit> 
         }
     }
     Ok(Exit::Done)
+}
+
+async fn send_event(flags: SendEventFlags, session: &Session) -> Result<()> {
+    let SendEventFlags { run: IdArgument { id }, name, data, event_id } = flags;
+    let data = data.as_deref().map(input::json_argument).transpose()?.unwrap_or_default();
+    let sent = session.client.send_event(&id, &SendEventRequest { name, data, event_id }).await?;
+    if sent.replayed {
+        say("this event was sent before");
+    }
+    session.output.result(&sent, |sent| sent.event_id.to_string())
 }
 
 fn show_started(started: &StartedRun, session: &Session) -> Result<()> {

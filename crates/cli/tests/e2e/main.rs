@@ -15,6 +15,7 @@ mod deployment;
 mod dispatch_policy;
 mod doctor;
 mod drill;
+mod events;
 mod expressions;
 mod fences;
 mod folder;

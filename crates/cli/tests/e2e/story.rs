@@ -24,10 +24,14 @@ fn steps() -> Value {
             "type": "subworkflow", "depends_on": ["pause"],
             "input": {"workflow_id": "double", "input_mapping": {"n": "${size(input.numbers)}"}},
         },
+        "signal": {
+            "type": "wait_event", "depends_on": ["pause"], "event": {"name": "go", "match": "event.data.n == 7"},
+        },
         "sum": {
-            "type": "transform", "depends_on": ["each", "broken", "child"],
+            "type": "transform", "depends_on": ["each", "broken", "child", "signal"],
             "input": {"count": "${size(steps.each.output)}", "last": "${steps.each.output[999]}",
-                      "repaired": "${steps.repair.output}", "child": "${steps.child.output.n}"},
+                      "repaired": "${steps.repair.output}", "child": "${steps.child.output.n}",
+                      "signal": "${steps.signal.output.n}"},
         },
         "route": {"type": "switch", "depends_on": ["sum"], "condition": "steps.sum.output.count",
                   "input": {"cases": {"1000": "tell", "0": "empty"}}},
@@ -94,6 +98,8 @@ async fn a_workflow_with_every_kind_of_step_ends_as_defined() {
         workers.spawn(work(caller.clone(), number));
     }
     caller.when(&run, |run| run["status"] == "waiting").await;
+    let event = json!({"name": "go", "data": {"n": 7}});
+    caller.post(&format!("/workflow-runs/{run}/events"), event).await.expect(200);
     let open = caller.get("/approvals").await.expect(200);
     let approval = &open.body["items"][0];
     assert_eq!(
@@ -115,7 +121,8 @@ async fn a_workflow_with_every_kind_of_step_ends_as_defined() {
         ended["output"],
         json!({"repair": {"because": "it broke"}, "tell": {"message": "Ada is done"}})
     );
-    let sum = json!({"count": 1_000, "last": 998_001, "repaired": {"because": "it broke"}, "child": {"double": 2_000}});
+    let sum = json!({"count": 1_000, "last": 998_001, "repaired": {"because": "it broke"}, "child": {"double": 2_000},
+        "signal": 7});
     assert_eq!(ended["steps"]["sum"]["output"], sum);
     assert_eq!(ended["steps"]["flaky"]["attempts"], 3);
     assert_eq!(
@@ -170,6 +177,7 @@ async fn check_timeline(caller: &Caller, run: &str) {
     ];
     let places: Vec<usize> = story.iter().map(|(kind, step)| place(kind, step)).collect();
     assert!(places.is_sorted(), "{places:?}");
+    assert!(place("step_event_received", "signal") < place("step_transform_completed", "sum"));
     assert!(place("step_subworkflow_completed", "child") < place("step_transform_completed", "sum"));
     let retry = &events[place("step_retry_scheduled", "flaky")]["data"];
     assert!(retry["seed"].is_u64() && retry["delay_ms"].is_u64(), "{retry}");

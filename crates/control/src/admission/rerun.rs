@@ -33,7 +33,7 @@ pub(super) fn steps_before(
         let key = StepKey::whole(&before);
         match source.steps.get(&key) {
             Some(found) if matches!(found.status, StepStatus::Succeeded | StepStatus::Skipped) => {
-                copied.push((key, StepRun { fan_out: None, ..found.clone() }));
+                copied.push((key, StepRun { fan_out: None, kept_events: Vec::new(), ..found.clone() }));
             }
             _ => {
                 return Err(StartError::NotRerunnable(format!(

@@ -144,7 +144,8 @@ fn commit_of(
     (fence, version, inbox_end): (Fence, u64, u64),
 ) -> Commit {
     let Advance { run: after, changed, effects, events, continues } = advanced;
-    let Effects { dispatched, revoked, approvals_opened, approvals_withdrawn, buried, children } = effects;
+    let Effects { dispatched, revoked, approvals_opened, approvals_withdrawn, buried, children, waits } =
+        effects;
     let steps = changed.into_iter().filter_map(|key| after.steps.get(&key).cloned().map(|step| (key, step)));
     Commit {
         tenant,
@@ -162,6 +163,7 @@ fn commit_of(
         approvals_withdrawn,
         buried,
         children,
+        waits,
         dead_letters_max: u32::MAX,
         continues,
     }

@@ -14,7 +14,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use interlock_backend::verbs::{ExpireLeases, ExpirePermits, FindDue, FireTimers};
+use interlock_backend::events::EventsSpread;
+use interlock_backend::verbs::{ExpireLeases, ExpirePermits, FindDue, FireTimers, SpreadEvents};
 use interlock_backend::{StoreError, Wake};
 use interlock_model::{RunId, TenantId};
 use tokio::time::Instant;
@@ -71,6 +72,9 @@ pub struct DueReport {
 /// Tenants that one pass goes through, and rows of each.
 const TENANTS_MAX: usize = 10_000;
 const ROWS_MAX: usize = 500;
+
+/// Deliveries of events that one pass makes for a tenant.
+const SPREADS_MAX: usize = 20;
 
 /// The shortest pause between two passes.
 const PAUSE_MIN: Duration = Duration::from_millis(5);
@@ -138,6 +142,13 @@ impl Reconcilers {
                 Err(error) => report.failed(tenant, &error),
             }
         }
+        for tenant in &due.events {
+            match self.spread_events(tenant).await {
+                Ok(true) => report.next_in = Some(Duration::ZERO),
+                Ok(false) => {}
+                Err(error) => report.failed(tenant, &error),
+            }
+        }
         for tenant in due.held {
             self.process.wakeups.queue_held(tenant);
         }
@@ -177,6 +188,22 @@ impl Reconcilers {
             journal::permits_expired(tenant, report.expired);
         }
         Ok(report.expired)
+    }
+
+    /// Delivers what is due of events that were sent to keys, and forgets those whose time is over. Returns whether there is
+    /// more.
+    async fn spread_events(&self, tenant: &TenantId) -> Result<bool, StoreError> {
+        for _ in 0..SPREADS_MAX {
+            let spread = SpreadEvents { tenant: tenant.clone(), limit: ROWS_MAX };
+            let EventsSpread { runs, has_more, .. } = self.process.call(spread).await?;
+            if runs > 0 {
+                self.process.wake(Wake::RunReady { tenant: tenant.clone() });
+            }
+            if !has_more {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// Ends the tenant's stale jobs, so that their steps go to other workers. Returns how many.

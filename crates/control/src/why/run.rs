@@ -6,6 +6,7 @@ use interlock_backend::StoreError;
 use interlock_backend::runs::{RunHolder, RunOwnership};
 use interlock_backend::verbs::{ReadRun, ReadRunOwnership};
 use interlock_model::contention::RunStrategy;
+use interlock_model::event::AwaitedEvent;
 use interlock_model::run::{QUARANTINE_REASON, Quarantine, Run, RunStatus, SUSPECT_FROM};
 use interlock_model::step::{StepRun, StepStatus};
 use interlock_model::why::{Cause, CauseCode, Holder};
@@ -105,6 +106,9 @@ impl Why {
         (key, step): (&StepKey, &StepRun),
         now: Timestamp,
     ) -> Result<Cause, StoreError> {
+        if let Some(awaits) = &step.awaits {
+            return Ok(event_awaited(key, awaits, (step, now)));
+        }
         if let Some(at) = step.wake_at {
             return Ok(until(workflow, (key, step), (at, now)));
         }
@@ -168,6 +172,15 @@ impl Why {
 pub(super) fn waits(step: &StepRun) -> bool {
     let is_begun = matches!(step.status, StepStatus::Running | StepStatus::Waiting);
     is_begun && (step.job_open || step.child_open || step.wake_at.is_some())
+}
+
+fn event_awaited(key: &StepKey, awaits: &AwaitedEvent, (step, now): (&StepRun, Timestamp)) -> Cause {
+    let cause = Cause::new(CauseCode::EventAwaited, format!("step {key} waits for {awaits}"));
+    let cause = Cause { since: step.started_at, ..cause };
+    match step.deadline_at {
+        Some(deadline) => cause.ending(deadline, now),
+        None => cause,
+    }
 }
 
 fn approval_open(key: &StepKey, job: &JobId, step: &StepRun) -> Cause {

@@ -50,6 +50,8 @@ pub(super) const LINKS: &[LinkRow] = &[
     ("runs_start", "workers_claim", &[], &[]),
     ("runs_start", "approvals_list", &[], &[]),
     ("runs_start", "why_why", &[("run_id", "$response.body#/run_id")], &[]),
+    ("runs_start", "events_send", RUN, &[]),
+    ("runs_start", "events_send_to_key", &[], &[]),
     ("runs_list", "runs_get", FIRST_ID, &[]),
     ("runs_cancel", "runs_rerun", SAME_RUN, &[]),
     ("runs_cancel", "history_stream", SAME_RUN, &[]),

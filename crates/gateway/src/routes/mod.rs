@@ -19,6 +19,7 @@ mod probes;
 mod retry_policies;
 mod rollouts;
 mod runs;
+mod sent_events;
 mod starts;
 mod status;
 mod why;
@@ -55,6 +56,7 @@ static ENDPOINTS: LazyLock<Vec<Endpoints>> = LazyLock::new(|| {
         runs::endpoints(),
         history::endpoints(),
         events::endpoints(),
+        sent_events::endpoints(),
         claims::endpoints(),
         jobs::endpoints(),
         workflows::endpoints(),

@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 
 use interlock_api::Code;
 use interlock_api::runs::{
-    FailureView, MoveRequest, ParentView, QueueEnd, RunQuery, RunSummary, RunView, StepView,
+    AwaitedEventView, FailureView, MoveRequest, ParentView, QueueEnd, RunQuery, RunSummary, RunView, StepView,
 };
 use interlock_backend::runs::{self, RunFilter};
 use interlock_backend::verbs::{ListRuns, ReadRun, ReadWorkflowVersion};
 use interlock_backend::workflows::WorkflowVersion;
 use interlock_control::limit_usage::run_wait;
+use interlock_model::event::AwaitedEvent;
 use interlock_model::run::advance::scope;
 use interlock_model::run::{Run, RunStatus, StartedFrom};
 use interlock_model::step::{StepError, StepRun, StepStatus};
@@ -200,6 +201,7 @@ fn step_view(step: StepRun) -> StepView {
         attempts: step.attempts,
         job_id: step.job,
         child_run_id: step.child,
+        waiting_for_event: step.awaits.map(|AwaitedEvent { name, key }| AwaitedEventView { name, key }),
         started_at: step.started_at.map(Into::into),
         completed_at: step.completed_at.map(Into::into),
         output: step.output,

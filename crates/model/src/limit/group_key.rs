@@ -24,16 +24,7 @@ impl GroupKey {
 
     /// The same in letters, digits and `%`, `-`, `_`, `.`, so that it can be a part of a row's key.
     pub fn escaped(&self) -> String {
-        let mut escaped = String::with_capacity(self.0.len());
-        for byte in self.0.bytes() {
-            if byte.is_ascii_alphanumeric() || b"-_.".contains(&byte) {
-                escaped.push(char::from(byte));
-            } else {
-                // Writing into a string does not fail.
-                let _ = write!(escaped, "%{byte:02X}");
-            }
-        }
-        escaped
+        escaped(&self.0)
     }
 
     /// Reads an escaped name.
@@ -51,6 +42,20 @@ impl GroupKey {
         }
         String::from_utf8(bytes).ok()?.parse().ok()
     }
+}
+
+/// A text in letters, digits and `%`, `-`, `_`, `.`.
+pub fn escaped(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-_.".contains(&byte) {
+            escaped.push(char::from(byte));
+        } else {
+            // Writing into a string does not fail.
+            let _ = write!(escaped, "%{byte:02X}");
+        }
+    }
+    escaped
 }
 
 impl FromStr for GroupKey {

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use document::{OnFull, QueueOrder};
 use group::GroupRule;
-pub use group_key::{GROUP_BYTES_MAX, GroupKey, InvalidGroup};
+pub use group_key::{GROUP_BYTES_MAX, GroupKey, InvalidGroup, escaped};
 
 /// The limit that is built in: the tenant's live runs.
 pub const TENANT_RUNS: &str = "tenant-runs";

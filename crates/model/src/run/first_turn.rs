@@ -5,6 +5,7 @@ use super::{Head, Run};
 use crate::Timestamp;
 use crate::admission::{FirstTurn, RunRequest, StartPlan};
 use crate::child::ChildEffects;
+use crate::event::WaitEffects;
 use crate::limit::RunBounds;
 use crate::step::ErrorCode;
 use crate::workflow::Workflow;
@@ -27,15 +28,16 @@ impl FirstTurn {
         let steps = plan.copied_steps.iter().cloned().collect();
         let run = Run { start: request.start(plan.workflow_version, now), head: Head::admitted(now), steps };
         let Advance { run, changed, effects, events, continues } = advance(workflow, run, &[], &context)?;
-        let Effects { dispatched, approvals_opened, revoked, approvals_withdrawn, buried, children } =
+        let Effects { dispatched, approvals_opened, revoked, approvals_withdrawn, buried, children, waits } =
             effects;
         let rows = changed.len() + dispatched.len() + approvals_opened.len() + events.len();
-        // A first turn has nothing to take back. Children are started by the engine.
+        // A first turn has nothing to take back. Children are started by the engine, and it writes who waits for a key.
         let takes_back = !revoked.is_empty() || !approvals_withdrawn.is_empty() || !buried.is_empty();
         let has_children = children != ChildEffects::default();
+        let waits_for_keys = waits != WaitEffects::default();
         let mut errors = run.steps.values().filter_map(|step| step.error.as_ref()).chain(&run.head.error);
         let is_large = errors.any(|error| error.code == ErrorCode::RunTooLarge);
-        if rows > ROWS_MAX || takes_back || has_children || is_large || continues {
+        if rows > ROWS_MAX || takes_back || has_children || waits_for_keys || is_large || continues {
             return Ok(None);
         }
         let steps = run.steps.into_iter().collect();

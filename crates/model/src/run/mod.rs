@@ -16,6 +16,7 @@ use serde_json::Value;
 use crate::approval::Decision;
 use crate::child::{ChildOutcome, ParentLink};
 use crate::dead_letter::DeadLetter;
+use crate::event::{EventTally, SentEvent};
 use crate::job::JobOutcome;
 use crate::limit::document::Labels;
 use crate::limit::place::StartPriority;
@@ -103,6 +104,9 @@ pub struct Head {
     /// Approximate bytes of the run's input, of all inputs, items and outputs of its steps, and of its timeline.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub held_bytes: u64,
+    /// Of the events that were sent to it: those that its turns have used up. All others are kept, or in its inbox.
+    #[serde(default, skip_serializing_if = "EventTally::is_zero")]
+    pub used_events: EventTally,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<Value>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -185,6 +189,8 @@ pub enum InboxEvent {
         child: RunId,
         outcome: ChildOutcome,
     },
+    /// Sent to the run, for a step that waits for it.
+    Event(Box<SentEvent>),
     /// An operator retries a dead letter. The letter has left its list and is part of the event.
     Retry {
         by: String,

@@ -5,6 +5,7 @@ mod transition;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::event::{AwaitedEvent, SentEvent};
 use crate::run::context::ContextChange;
 use crate::{JobId, RunId, StepId, Timestamp};
 
@@ -32,6 +33,12 @@ pub struct StepRun {
     /// Whether the step waits for the end of that run.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub child_open: bool,
+    /// The events that it waits for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub awaits: Option<AwaitedEvent>,
+    /// Events of the run that no step has taken, for the first step that waits for their name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub kept_events: Vec<SentEvent>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_at: Option<Timestamp>,
     #[serde(default, skip_serializing_if = "Option::is_none")]

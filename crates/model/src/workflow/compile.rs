@@ -183,10 +183,11 @@ impl WrittenStep<'_> {
         let (written, kind) = (self.document, self.document.kind);
         let is_worker = kind.is_worker();
         let is_tried = is_worker || kind == StepType::Subworkflow;
-        let takes_time = is_tried || matches!(kind, StepType::Approval | StepType::Parallel | StepType::Loop);
+        let takes_time = is_tried
+            || matches!(kind, StepType::Approval | StepType::Parallel | StepType::Loop | StepType::WaitEvent);
         let has_many = kind == StepType::Parallel || (is_tried && written.for_each.is_some());
-        let has_output = is_tried || kind == StepType::Transform;
-        let has_input = !matches!(kind, StepType::Condition | StepType::Delay);
+        let has_output = is_tried || matches!(kind, StepType::Transform | StepType::WaitEvent);
+        let has_input = !matches!(kind, StepType::Condition | StepType::Delay | StepType::WaitEvent);
         let fields = [
             ("topic", written.topic.is_some(), is_worker),
             ("for_each", written.for_each.is_some(), is_tried),
@@ -197,6 +198,7 @@ impl WrittenStep<'_> {
             ("timeout_sec", written.timeout_sec.is_some(), takes_time),
             ("delay_sec", written.delay_sec.is_some(), kind == StepType::Delay),
             ("delay_until", written.delay_until.is_some(), kind == StepType::Delay),
+            ("event", written.event.is_some(), kind == StepType::WaitEvent),
             ("input", written.input.is_some(), has_input),
             ("output_schema", written.output_schema.is_some(), has_output),
         ];
@@ -252,6 +254,7 @@ impl WrittenStep<'_> {
             StepType::Loop => StepKind::Loop(self.rounds()?),
             StepType::Storage => StepKind::Storage(self.storage()?),
             StepType::Subworkflow => StepKind::Subworkflow(self.subworkflow()?),
+            StepType::WaitEvent => StepKind::WaitEvent(self.event()?),
         })
     }
 

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
 use crate::meta::JobMeta;
-use crate::{StepId, Topic, WorkflowId};
+use crate::{EventName, StepId, Topic, WorkflowId};
 
 /// A workflow as its author writes it. Unknown fields are rejected.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -44,6 +44,7 @@ crate::named_enum! {
         Loop = "loop",
         Storage = "storage",
         Subworkflow = "subworkflow",
+        WaitEvent = "wait_event",
         /// A worker step, as the other names below: what kind of work it is, for people and their tools.
         Llm = "llm",
         Http = "http",
@@ -67,7 +68,8 @@ impl StepType {
             | Self::Parallel
             | Self::Loop
             | Self::Storage
-            | Self::Subworkflow => false,
+            | Self::Subworkflow
+            | Self::WaitEvent => false,
         }
     }
 }
@@ -118,11 +120,28 @@ pub struct StepDocument {
     pub delay_sec: Option<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delay_until: Option<String>,
+    /// Steps that wait for an event: for which.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub event: Option<EventDocument>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub meta: Option<JobMeta>,
     /// Worker steps: what each job reserves before it may go to a worker.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget: Option<StepBudgetDocument>,
+}
+
+/// Which event a step waits for. It takes the first that is sent to the run under this name.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = EventWait)]
+pub struct EventDocument {
+    pub name: EventName,
+    /// Also take what is sent to this key and to no run. It may contain `${…}` templates.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+    /// An expression over `event` that must be true for the event that is taken.
+    #[serde(rename = "match", default, skip_serializing_if = "Option::is_none")]
+    pub condition: Option<String>,
 }
 
 /// What each job of a step reserves from a budget.

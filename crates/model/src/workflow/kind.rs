@@ -8,6 +8,7 @@ use super::rounds::LoopRule;
 use super::storage::StorageRule;
 use super::subworkflow::SubworkflowRule;
 use super::switch::SwitchRule;
+use super::wait_event::EventRule;
 use crate::expression::{Expression, Template};
 use crate::{StepId, Topic};
 
@@ -24,6 +25,7 @@ pub enum StepKind {
     Loop(LoopRule),
     Storage(StorageRule),
     Subworkflow(SubworkflowRule),
+    WaitEvent(EventRule),
 }
 
 impl StepKind {
@@ -46,7 +48,8 @@ impl StepKind {
             | Self::Switch(_)
             | Self::Parallel(_)
             | Self::Loop(_)
-            | Self::Storage(_) => None,
+            | Self::Storage(_)
+            | Self::WaitEvent(_) => None,
         }
     }
 
@@ -63,7 +66,8 @@ impl StepKind {
             | Self::Notify { .. }
             | Self::Switch(_)
             | Self::Subworkflow(_)
-            | Self::Storage(_) => &[],
+            | Self::Storage(_)
+            | Self::WaitEvent(_) => &[],
         }
     }
 }

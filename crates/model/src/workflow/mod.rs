@@ -12,9 +12,12 @@ mod subworkflow;
 mod switch;
 #[cfg(test)]
 mod tests;
+mod wait_event;
 
 pub use compile::{InvalidWorkflow, Step, Workflow};
-pub use document::{RetryDocument, StepBudgetDocument, StepDocument, StepType, WorkflowDocument};
+pub use document::{
+    EventDocument, RetryDocument, StepBudgetDocument, StepDocument, StepType, WorkflowDocument,
+};
 pub use graph::Route;
 pub use kind::{Delay, FanOutRule, StepKind};
 pub use parallel::{ParallelRule, ParallelStrategy};
@@ -22,6 +25,7 @@ pub use rounds::{LoopRule, ROUNDS_MAX};
 pub use storage::{StorageOperation, StorageRule};
 pub use subworkflow::SubworkflowRule;
 pub use switch::{SwitchCases, SwitchRule};
+pub use wait_event::EventRule;
 
 /// Names that an expression can read.
 pub const ROOTS: [&str; 7] = ["input", "ctx", "steps", "item", "index", "error", "loop"];

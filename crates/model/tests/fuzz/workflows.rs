@@ -6,6 +6,7 @@ use std::time::Duration;
 use interlock_fuzz::{Target, expect_short, on_a_small_stack};
 use interlock_model::approval::{Decision, Verdict};
 use interlock_model::child::ChildOutcome;
+use interlock_model::event::SentEvent;
 use interlock_model::job::JobOutcome;
 use interlock_model::limit::place::StartPriority;
 use interlock_model::limit::{RUN_BYTES_DEFAULT, TURN_BYTES_DEFAULT};
@@ -88,6 +89,15 @@ fn fields() -> Vec<Field> {
         optional("delay_sec", numbers()),
         optional("delay_until", texts(&["2026-01-31T12:00:00Z", "${input.s}", "soon"])),
         optional(
+            "event",
+            vec![
+                json!({"name": "e"}),
+                json!({"name": "e", "key": "${input.n}", "match": "event.data.x > 3"}),
+                json!({"name": "e", "match": "event.data.x + input.s"}),
+                json!({"name": "no name"}),
+            ],
+        ),
+        optional(
             "meta",
             vec![json!({"priority": "critical"}), json!({"requires": ["gpu"]}), json!({"x": 1})],
         ),
@@ -113,6 +123,7 @@ fn step() -> impl Strategy<Value = Value> {
         "loop",
         "storage",
         "storage",
+        "wait_event",
     ];
     let kind = select(kinds.to_vec());
     (kind, fields(), inputs(), proptest::bool::weighted(0.05)).prop_map(|(kind, fields, inputs, has_all)| {
@@ -125,6 +136,9 @@ fn step() -> impl Strategy<Value = Value> {
         if kind == "switch" {
             let case = |next| json!({"when": "true", "next": next});
             step.insert("input".to_owned(), json!({"cases": [case("a"), case("d")], "default": "b"}));
+        }
+        if kind == "wait_event" {
+            step.entry("event").or_insert(json!({"name": "e"}));
         }
         if kind == "subworkflow" {
             let mapping = step.remove("input").unwrap_or(json!({}));
@@ -186,10 +200,13 @@ fn fits(kind: &str, field: &str) -> bool {
         "topic" | "meta" => matches!(kind, "worker" | "llm"),
         "max_parallel" => matches!(kind, "worker" | "llm" | "subworkflow" | "parallel"),
         "for_each" | "retry" => matches!(kind, "worker" | "llm" | "subworkflow"),
-        "output_schema" => matches!(kind, "worker" | "llm" | "transform" | "subworkflow"),
-        "timeout_sec" => matches!(kind, "worker" | "llm" | "approval" | "subworkflow" | "parallel" | "loop"),
+        "output_schema" => matches!(kind, "worker" | "llm" | "transform" | "subworkflow" | "wait_event"),
+        "timeout_sec" => {
+            matches!(kind, "worker" | "llm" | "approval" | "subworkflow" | "parallel" | "loop" | "wait_event")
+        }
         "delay_sec" | "delay_until" => kind == "delay",
-        "input" => !matches!(kind, "condition" | "delay"),
+        "event" => kind == "wait_event",
+        "input" => !matches!(kind, "condition" | "delay" | "wait_event"),
         _ => true,
     }
 }
@@ -269,7 +286,12 @@ fn answers(opened: &Advance, turn: usize, now: Timestamp) -> Vec<InboxEvent> {
         };
         InboxEvent::Child { step: child.parent.step.clone(), child: child.run, outcome }
     });
-    jobs.chain(decided).chain(children).collect()
+    let sent = (0..2).map(|number| {
+        let id = format!("{turn}-{number}").parse().unwrap();
+        let (name, data) = ("e".parse().unwrap(), json!({"x": turn + number}));
+        InboxEvent::Event(Box::new(SentEvent { id, name, key: None, data, by: "ann".to_owned() }))
+    });
+    jobs.chain(decided).chain(children).chain(sent).collect()
 }
 
 /// What belongs to a step ends with it: its rows, its jobs and its children.

@@ -6,7 +6,7 @@ use super::{Checker, Tenant};
 use crate::{Failure, Invariant, Summary};
 
 /// Indexes of what is open. With every run ended, nothing is.
-pub(crate) const OPEN: [Table; 21] = [
+pub(crate) const OPEN: [Table; 22] = [
     Table::Active,
     Table::LimitSlots,
     Table::RunSlots,
@@ -28,6 +28,7 @@ pub(crate) const OPEN: [Table; 21] = [
     Table::Children,
     Table::ChildStarts,
     Table::ChildrenDue,
+    Table::EventWaiters,
 ];
 
 impl Checker {

@@ -66,6 +66,8 @@ judged! {
         checker.counts.keys_released += u64::from(matches!(answer, Ok(true)));
     };
 
+    SendEvent => |asked, checker, answer| checker.event_sent(asked, answer);
+    SendKeyedEvent => |asked, checker, answer| checker.keyed_event_sent(asked, answer);
     SettleChildStart => |asked, checker, answer| checker.child_settled(asked, answer);
 
     Claim => |asked, checker, answer| checker.claimed(&asked.tenant, answer.as_deref().unwrap_or_default());
@@ -135,6 +137,7 @@ not_judged! {
     DrainNatsWorker, DrainWorker, ExpirePermits, FireTimers, ForceReleaseLock, ForgetNatsWorker, ForgetWorker,
     MoveQueuedRun, PauseLimit, RecordBeat, RegisterNatsWorker, RenewPermit, Repair, RepairSlots, RequeueJobs,
     Retire, RetryDeadLetter, RevokeApiKey, RotateApiKey, SaveDocument, SaveFigures, SaveLimit, SaveSnapshot,
+    SpreadEvents,
 }
 
 // Reads. The checks of rows cover what they show.

@@ -9,8 +9,10 @@ mod children;
 mod debounce;
 mod deliveries;
 mod end;
+mod events;
 mod jobs;
 mod judged;
+mod keyed_events;
 mod limits;
 mod locks;
 mod reservations;
@@ -27,7 +29,7 @@ use interlock_backend::StoreError;
 use interlock_backend::clock::RuntimeClock;
 use interlock_model::child::ParentLink;
 use interlock_model::limit::Limits;
-use interlock_model::{Clock, Fence, JobId, RunId, TenantId, Timestamp, WorkflowId};
+use interlock_model::{Clock, EventId, Fence, JobId, RunId, TenantId, Timestamp, WorkflowId};
 use tokio_util::sync::CancellationToken;
 
 use crate::log::Log;
@@ -75,6 +77,9 @@ pub(crate) struct Checker {
     budgets: budgets::Budgets,
     /// Children that steps wait for, by the calls.
     wanted: BTreeMap<RunId, ParentLink>,
+    /// Events that were posted, by the answers.
+    sent_events: BTreeSet<(RunId, EventId)>,
+    keyed_events: BTreeSet<(TenantId, EventId)>,
 }
 
 /// A tenant, as the calls and answers say that it must be.
@@ -122,6 +127,8 @@ impl Checker {
             locks: locks::Locks::default(),
             budgets: budgets::Budgets::default(),
             wanted: BTreeMap::new(),
+            sent_events: BTreeSet::new(),
+            keyed_events: BTreeSet::new(),
         }
     }
 

@@ -16,6 +16,8 @@ use serde_json::value::RawValue;
 
 use super::Checker;
 use super::children::ChildRows;
+use super::events::EventRows;
+use super::keyed_events::KeyedRows;
 use super::limits::LimitRows;
 use crate::Invariant;
 
@@ -29,6 +31,8 @@ pub(super) struct Rows {
     tenants: BTreeMap<String, TenantRows>,
     limits: BTreeMap<String, LimitRows>,
     children: BTreeMap<String, ChildRows>,
+    events: EventRows,
+    keyed_events: BTreeMap<String, KeyedRows>,
     /// By run: where its timeline ends.
     timelines: BTreeMap<String, u64>,
     /// By event: the job whose progress it is.
@@ -42,6 +46,14 @@ pub(super) struct Rows {
 impl Rows {
     pub(super) fn limits(&mut self, tenant: &str) -> &mut LimitRows {
         self.limits.entry(tenant.to_owned()).or_default()
+    }
+
+    pub(super) fn keyed_events(&mut self, tenant: &str) -> &mut KeyedRows {
+        self.keyed_events.entry(tenant.to_owned()).or_default()
+    }
+
+    pub(super) fn events(&mut self) -> &mut EventRows {
+        &mut self.events
     }
 
     pub(super) fn children(&mut self, tenant: &str) -> &mut ChildRows {
@@ -114,10 +126,12 @@ impl Checker {
             self.check_slots(tenant);
             self.judge_limits(tenant, writes);
             self.judge_children(tenant, writes);
+            self.judge_keyed_events(tenant, writes);
         }
         if writes.iter().any(|(table, ..)| matches!(table, Table::BudgetPermits | Table::BudgetLedgers)) {
             self.check_ledgers();
         }
+        self.judge_events(writes);
         self.check_jobs_and_permits(writes);
     }
 

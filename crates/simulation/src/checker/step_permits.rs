@@ -98,6 +98,7 @@ fn usages(writes: &[Write]) -> BTreeMap<JobId, JobUsage> {
     let usage = |event: InboxEvent| match event {
         InboxEvent::Job { job, outcome, .. } => outcome.usage().cloned().map(|usage| (job, usage)),
         InboxEvent::Child { .. }
+        | InboxEvent::Event(_)
         | InboxEvent::Approval { .. }
         | InboxEvent::ApprovalAsked { .. }
         | InboxEvent::Cancel { .. }

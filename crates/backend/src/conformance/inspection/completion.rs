@@ -146,11 +146,13 @@ fn write(turn: &mut Commit, advanced: Advance) {
     turn.steps = steps.collect();
     turn.head = run.head;
     turn.events = events;
-    let Effects { dispatched, revoked, approvals_opened, approvals_withdrawn, buried, children } = effects;
+    let Effects { dispatched, revoked, approvals_opened, approvals_withdrawn, buried, children, waits } =
+        effects;
     turn.dispatched.extend(dispatched);
     turn.revoked.extend(revoked);
     turn.approvals_opened.extend(approvals_opened);
     turn.approvals_withdrawn.extend(approvals_withdrawn);
     turn.buried.extend(buried);
     turn.children = children;
+    turn.waits = waits;
 }

@@ -73,6 +73,8 @@ pub struct Fixture {
     pub parent: RunId,
     pub child: RunId,
     pub wanted: RunId,
+    /// A run whose step `wait` waits for the event `paid` with the key `order/17`.
+    pub awaiting: RunId,
     /// A run that waits for newer starts, in the group `calm` of the limit `quiet`.
     pub debounced: RunId,
     /// A budget with an open permit, in one window.
@@ -143,6 +145,7 @@ impl Fixture {
             .call(AcquireRun { tenant: acme(), run: held, holder: holder(), lease: LEASE })
             .await
             .expect("the store is up");
+        let awaiting = wait_for_event(&scene).await;
         let (parent, [child, wanted]) = nest(&scene).await;
         let (limited, alone, waiting) = limit(&scene).await;
         let debounced = debounce(&scene).await;
@@ -172,6 +175,7 @@ impl Fixture {
             parent,
             child,
             wanted,
+            awaiting,
             debounced,
             budget: spending.name(),
             permit,
@@ -185,7 +189,7 @@ impl Fixture {
         let jobs = [&self.queued, &self.leased, &self.asking, &self.ended, &self.kept, &self.orphan];
         let [first, second] = self.waiting;
         let limited = [self.limited, self.alone, first, second, self.parent, self.child, self.wanted];
-        let runs = [self.delayed, self.posted, self.held, self.debounced, self.missing];
+        let runs = [self.delayed, self.posted, self.held, self.awaiting, self.debounced, self.missing];
         let of_jobs = jobs.iter().flat_map(|job| [job.to_string(), job.run.to_string()]);
         let keys = [&self.key, &self.reserved].map(|key| format!("{}/{key}", self.workflow));
         let (lock, tenant) = (self.lock.resource().to_string(), self.tenant.to_string());
@@ -194,7 +198,14 @@ impl Fixture {
             [lock, self.budget.to_string(), permit, tenant, "one/api".to_owned(), "no such thing".to_owned()];
         let children = [self.child, self.wanted].map(|child| format!("{}/{child}", self.parent));
         let runs = runs.into_iter().chain(limited);
-        of_jobs.chain(runs.map(|run| run.to_string())).chain(keys).chain(others).chain(children).collect()
+        let waits = [format!("{}/wait", self.awaiting), Self::entry(self.awaiting)];
+        let found = of_jobs.chain(runs.map(|run| run.to_string())).chain(keys).chain(others);
+        found.chain(children).chain(waits).collect()
+    }
+
+    /// The entry in the index of steps that wait for a key, if the step were one of this run.
+    pub fn entry(run: RunId) -> String {
+        format!("paid/order%2F17/{run}/wait")
     }
 
     /// A dead letter of this number, of the run that has ended.
@@ -280,6 +291,15 @@ async fn limit(scene: &Scene) -> (RunId, RunId, [RunId; 2]) {
     }
     let waiting = async || queued(&scene.arrive_at(version, repo("api")).await).0;
     (live[0], live[1], [waiting().await, waiting().await])
+}
+
+/// A run that waits for what is sent to a key.
+async fn wait_for_event(scene: &Scene) -> RunId {
+    let event = json!({"name": "paid", "key": "order/${input.n + 16}"});
+    let wait = json!({"type": "wait_event", "event": event, "timeout_sec": LEASE.as_secs()});
+    let run = begin(scene, &document(&json!({"wait": wait})), None).await;
+    turn(&scene.store, scene.taken(&acme(), run).await).await;
+    run
 }
 
 /// A run of a limit that debounces.

@@ -146,6 +146,9 @@ impl<F: Fn(Arc<dyn Clock>) -> Arc<dyn LocalRows> + Send + Sync> Plant for OnManu
             Invariant::ChildWithoutStep | Invariant::StepWithoutChild | Invariant::ChildStartNotDue => {
                 of_children(&soil, fault, fixture).await
             }
+            Invariant::EventWaiterNotIndexed | Invariant::EventWaiterWithoutStep => {
+                of_events(&soil, fault, fixture).await
+            }
             Invariant::BudgetDrift
             | Invariant::PermitNotDue
             | Invariant::PermitWithoutJob
@@ -277,6 +280,16 @@ async fn of_turns(soil: &Soil, fault: Invariant, fixture: &Fixture) -> String {
         }
         other => panic!("{other} is not about turns"),
     }
+}
+
+async fn of_events(soil: &Soil, fault: Invariant, fixture: &Fixture) -> String {
+    if fault == Invariant::EventWaiterWithoutStep {
+        let entry = Fixture::entry(fixture.missing);
+        soil.put(Table::EventWaiters, &format!("{}/{entry}", fixture.tenant), String::new()).await;
+        return entry;
+    }
+    soil.remove(Table::EventWaiters, &fixture.awaiting.to_string()).await;
+    format!("{}/wait", fixture.awaiting)
 }
 
 async fn of_budgets(soil: &Soil, fault: Invariant, fixture: &Fixture) -> String {

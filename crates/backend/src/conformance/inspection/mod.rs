@@ -59,6 +59,8 @@ pub trait Plant: Subject {
     /// | `child_without_step` | the row by which the step waits for `child` is deleted |
     /// | `step_without_child` | the start of `wanted` is deleted; subject: `<run>/<child>` |
     /// | `child_start_not_due` | the start of `wanted` is in no index |
+    /// | `event_waiter_not_indexed` | the entry of `awaiting` is deleted; subject: `<run>/wait` |
+    /// | `event_waiter_without_step` | an entry of `missing`; subject: the entry |
     /// | `key_without_run` | `key` names `missing`; subject: `<workflow>/<key>` |
     /// | `reservation_left_behind` | the reservation of `reserved` ended an hour ago; subject: `<workflow>/<key>` |
     /// | `lease_without_job` | a lease, with its place in the index, on the job of `ended` |
@@ -212,6 +214,8 @@ faults! {
     a_child_that_no_step_waits_for_is_waited_for_again: ChildWithoutStep,
     a_step_that_waits_for_a_missing_child_gets_a_loss: StepWithoutChild,
     a_start_of_a_child_that_is_in_no_index_is_indexed: ChildStartNotDue,
+    a_step_that_waits_for_a_key_is_indexed_again: EventWaiterNotIndexed,
+    an_entry_of_a_step_that_waits_for_no_key_is_removed: EventWaiterWithoutStep,
     a_key_of_a_run_that_never_existed_is_deleted: KeyWithoutRun,
     an_abandoned_reservation_is_released: ReservationLeftBehind,
     a_lease_on_a_job_that_has_ended_is_removed: LeaseWithoutJob,

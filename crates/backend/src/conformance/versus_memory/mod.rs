@@ -9,6 +9,7 @@ mod coverage;
 mod dead_letters;
 mod deliveries;
 mod documents;
+mod events;
 mod inspection;
 mod jobs;
 mod keys;

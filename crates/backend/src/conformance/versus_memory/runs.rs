@@ -220,6 +220,7 @@ impl Walk {
         }
         self.end_something(tenant, &mut turn);
         turn.children = self.children_of(acquired, &turn);
+        turn.waits = self.waits(&turn.head);
         turn
     }
 

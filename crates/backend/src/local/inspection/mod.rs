@@ -6,6 +6,7 @@
 mod approvals;
 mod children;
 pub(super) mod damage;
+mod events;
 mod fair;
 mod jobs;
 mod keys;
@@ -63,6 +64,8 @@ fn rule(invariant: Invariant) -> Option<Rule> {
         I::ChildWithoutStep => Rule::Run(&[Table::RunSlots], children::without_step),
         I::StepWithoutChild => Rule::Text(&[Table::Steps], children::missing),
         I::ChildStartNotDue => Rule::Run(&[Table::ChildStarts], children::start_not_due),
+        I::EventWaiterNotIndexed => Rule::Text(&[Table::Steps], events::not_indexed),
+        I::EventWaiterWithoutStep => Rule::Text(&[Table::EventWaiters], events::without_step),
         I::KeyWithoutRun => Rule::Text(&[Table::IdempotencyKeys], keys::without_run),
         I::ReservationLeftBehind => Rule::Text(&[Table::IdempotencyKeys], keys::left_behind),
         I::LeaseWithoutJob => Rule::Job(&[Table::JobLeases, Table::JobExpiries], jobs::lease_without_job),
@@ -116,11 +119,13 @@ fn subject(look: &Inspection<'_>, invariant: Invariant, table: Table, row: &Row)
             | Invariant::LimitCountDrift
             | Invariant::FairQueueDrift
             | Invariant::PermitNotDue
-            | Invariant::PermitWithoutJob,
+            | Invariant::PermitWithoutJob
+            | Invariant::EventWaiterWithoutStep,
             _,
         ) => rows::after_tenant(&row.key).map(str::to_owned),
         (Invariant::StepWithoutJob, _) => steps::awaited(row),
         (Invariant::StepWithoutChild, _) => children::awaited(row),
+        (Invariant::EventWaiterNotIndexed, _) => events::awaiting(row),
         (Invariant::InboxNotDrained, Table::Inbox) | (Invariant::PermitWithoutBudget, _) => {
             row.key.split('/').nth(1).map(str::to_owned)
         }

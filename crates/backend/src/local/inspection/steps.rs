@@ -64,6 +64,7 @@ fn is_on_its_way(look: &Inspection<'_>, job: &JobId) -> Result<bool, StoreError>
         | InboxEvent::ApprovalAsked { job: of, .. } => of == *job,
         InboxEvent::Cancel { .. }
         | InboxEvent::Child { .. }
+        | InboxEvent::Event(_)
         | InboxEvent::Granted { .. }
         | InboxEvent::Replaced { .. }
         | InboxEvent::Retry { .. } => false,

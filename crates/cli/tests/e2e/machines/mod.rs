@@ -9,6 +9,7 @@ mod data_loss;
 mod doctor;
 mod documents;
 mod drill;
+mod events;
 mod fairness;
 mod fan_in;
 mod kills;

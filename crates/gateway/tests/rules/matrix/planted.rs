@@ -70,7 +70,8 @@ impl Planted {
         let (workflow, worker) = (self.get("workflow").to_owned(), self.get("worker").to_owned());
         let work = json!({"type": "worker", "topic": self.get("topic"), "input": {"kept": "${input.text}"}});
         let ask = json!({"type": "approval", "input": {"kept": "${input.text}"}});
-        let steps = json!({"work": work, "ask": ask});
+        let wait = json!({"type": "wait_event", "event": {"name": "go"}});
+        let steps = json!({"work": work, "ask": ask, "wait": wait});
         let document = json!({"id": workflow, "name": self.get("message"), "steps": steps});
         post(server, tenant, "workflows", &document).await.ok(201);
         let start = async |server: &Server| {

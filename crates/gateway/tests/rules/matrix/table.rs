@@ -43,6 +43,7 @@ impl Row {
             "read-jobs" => &["operator", "worker", "viewer"],
             "read-rest" => &["operator", "viewer"],
             "start" => &["starter"],
+            "send" => &["operator", "starter"],
             "work" => &["worker"],
             "lock" => &["operator", "worker"],
             "spend" => &["operator", "starter", "worker"],
@@ -94,6 +95,8 @@ POST /api/v1/workflow-runs/{run}/cancel operate 204 404 404
 POST /api/v1/workflows/{workflow}/runs/{run}/cancel operate 204 404 403
 GET /api/v1/workflow-runs/{run}/timeline read-runs 200 404 404
 GET /api/v1/workflow-runs/{ended}/events read-runs 200 404 404
+POST /api/v1/events send 200 200 403 {"name":"go","key":"k"}
+POST /api/v1/workflow-runs/{run}/events send 200 404 404 {"name":"go"}
 POST /api/v1/workers/{worker}/claim work 200 200 403 {"topics":["{topic}"],"max_jobs":1,"wait_ms":0}
 POST /api/v1/jobs/{job}/heartbeat work 200 404 404 {"fence":{fence}}
 POST /api/v1/jobs/{job}/progress work 200 404 404 {"fence":{fence},"percent":7}

@@ -42,6 +42,7 @@ impl Machine<'_> {
             StepKind::Parallel(rule) => self.begin_parallel(key, rule),
             StepKind::Loop(rule) => self.begin_loop(key, rule),
             StepKind::Storage(rule) => self.store(key, rule),
+            StepKind::WaitEvent(rule) => self.wait_for_event(key, rule),
         }
     }
 
@@ -80,7 +81,8 @@ impl Machine<'_> {
             | StepKind::Switch(_)
             | StepKind::Parallel(_)
             | StepKind::Loop(_)
-            | StepKind::Storage(_) => return Ok(()),
+            | StepKind::Storage(_)
+            | StepKind::WaitEvent(_) => return Ok(()),
         };
         let rendered = match input {
             Some(input) => self.render_input(key, input),

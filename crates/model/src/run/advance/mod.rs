@@ -7,6 +7,7 @@ mod begin;
 mod children;
 mod conclude;
 mod due;
+mod events;
 mod failure;
 mod fan_out;
 mod parallel;
@@ -28,6 +29,7 @@ use super::{Ending, IllegalRun, InboxEvent, Run, RunEvent, RunStatus};
 use crate::approval::Approval;
 use crate::child::{ChildEffects, ChildReport};
 use crate::dead_letter::DeadLetter;
+use crate::event::WaitEffects;
 use crate::history::{Event, EventKind};
 use crate::job::NewJob;
 use crate::limit::RunBounds;
@@ -68,6 +70,7 @@ pub struct Effects {
     /// New dead letters.
     pub buried: Vec<DeadLetter>,
     pub children: ChildEffects,
+    pub waits: WaitEffects,
 }
 
 impl Effects {
@@ -83,6 +86,7 @@ impl Effects {
         self.revoked.retain(|job| !undone.contains(job));
         self.approvals_withdrawn.retain(|job| !undone.contains(job));
         self.children.drop_undone();
+        self.waits.drop_undone();
     }
 }
 
@@ -244,6 +248,7 @@ impl<'a> Machine<'a> {
             step.completed_at = Some(now);
             step.wake_at = None;
             step.deadline_at = None;
+            self.end_wait(key);
         }
         Ok(())
     }

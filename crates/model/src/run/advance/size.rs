@@ -18,7 +18,7 @@ const OVERHEAD_BYTES: u64 = 2;
 const EVENT_BYTES: u64 = 64;
 
 /// Approximate bytes of a value as compact JSON.
-pub(super) fn size(value: &Value) -> u64 {
+pub(crate) fn size(value: &Value) -> u64 {
     let inner = match value {
         Value::Null | Value::Bool(_) => 4,
         Value::Number(number) => number.as_str().len() as u64,
@@ -49,6 +49,7 @@ pub fn is_small_turn(workflow: &Workflow, run: &Run, inbox: &[InboxEvent]) -> bo
     let bytes = inbox.iter().map(|event| match event {
         InboxEvent::Job { outcome: JobOutcome::Completed { output, .. }, .. }
         | InboxEvent::Child { outcome: ChildOutcome::Succeeded { output }, .. } => size(output),
+        InboxEvent::Event(event) => size(&event.data),
         // Their texts are bounded.
         InboxEvent::Job { .. }
         | InboxEvent::Child { .. }

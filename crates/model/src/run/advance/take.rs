@@ -25,6 +25,7 @@ impl Machine<'_> {
             | InboxEvent::Granted { .. }
             | InboxEvent::Replaced { .. }
             | InboxEvent::Child { .. }
+            | InboxEvent::Event(_)
                 if self.has_ended() =>
             {
                 Ok(())
@@ -33,6 +34,7 @@ impl Machine<'_> {
             InboxEvent::Approval { job, decision } => self.take_decision(job, decision),
             InboxEvent::ApprovalAsked { job, reason } => self.take_question(job, reason),
             InboxEvent::Child { step, child, outcome } => self.take_child(step, *child, outcome),
+            InboxEvent::Event(event) => self.take_event(event),
             InboxEvent::Granted { at } => self.take_grant(*at),
             InboxEvent::Replaced { by, limit } => self.take_replacement(*by, limit),
             InboxEvent::Cancel { by } => {
@@ -235,7 +237,10 @@ impl Machine<'_> {
             self.resume(key)?;
             let message = match self.context.waits.get(key) {
                 Some(wait) => format!("the step timed out: {wait}"),
-                None => "the step timed out".to_owned(),
+                None => match self.run.steps.get(key).and_then(|step| step.awaits.as_ref()) {
+                    Some(awaits) => format!("the step timed out: {awaits} did not come"),
+                    None => "the step timed out".to_owned(),
+                },
             };
             return self.fail_attempt(key, ErrorCode::TimedOut, message, true);
         }

@@ -1,6 +1,7 @@
 //! Scenarios of advancing a run.
 
 mod children;
+mod events;
 mod fan_out;
 mod gathering;
 mod graph;
@@ -121,7 +122,7 @@ impl TestRun {
         let events =
             advanced.events.into_iter().map(|event| (event.kind, event.step.map(|step| step.to_string())));
         self.events.extend(events);
-        let Effects { dispatched, revoked, approvals_opened, approvals_withdrawn, buried, children } =
+        let Effects { dispatched, revoked, approvals_opened, approvals_withdrawn, buried, children, waits } =
             advanced.effects;
         self.jobs.extend(dispatched.iter().cloned());
         self.jobs.retain(|job| !revoked.contains(&job.id));
@@ -133,6 +134,8 @@ impl TestRun {
         self.effects.children.started.extend(children.started);
         self.effects.children.cancelled.extend(children.cancelled);
         self.effects.children.report = children.report.or(self.effects.children.report.take());
+        self.effects.waits.begun.extend(waits.begun);
+        self.effects.waits.ended.extend(waits.ended);
         advanced.continues
     }
 
