@@ -71,21 +71,6 @@ decimals! {
     SignedDecimal(Delta) = DELTA_PATTERN;
 }
 
-/// Reads a decimal, and names its field in the error.
-macro_rules! fields {
-    ($($read:ident = $field:literal: $type:ty;)*) => {$(
-        fn $read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<$type, D::Error> {
-            <$type>::deserialize(deserializer).map_err(|error| D::Error::custom(format!("{}: {error}", $field)))
-        }
-    )*};
-}
-
-fields! {
-    amount = "amount": Decimal;
-    least = "min_amount": Option<Decimal>;
-    delta = "delta": SignedDecimal;
-}
-
 /// The document of a budget.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -93,7 +78,6 @@ pub struct BudgetDocument {
     /// What the amounts count, such as `usd`, `tokens` or `calls`.
     #[schema(min_length = 1, max_length = 32, pattern = r"^[^\u0000-\u001f\u007f-\u009f]+$")]
     pub unit: String,
-    #[serde(deserialize_with = "amount")]
     pub amount: Decimal,
     /// How long the amount lasts.
     pub per: Period,
@@ -244,10 +228,9 @@ pub struct BudgetQuery {
 #[serde(deny_unknown_fields)]
 pub struct ReserveRequest {
     /// More than 0.
-    #[serde(deserialize_with = "amount")]
     pub amount: Decimal,
     /// What is granted if less than the amount is left; the amount if absent.
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "least")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub min_amount: Option<Decimal>,
     /// How long the permit lasts unless it is renewed.
     #[schema(minimum = 1_000, maximum = 3_600_000)]
@@ -296,7 +279,6 @@ pub struct RenewPermitRequest {
 pub struct SettleRequest {
     pub permit: PermitId,
     /// What was spent. It may be more than what was granted.
-    #[serde(deserialize_with = "amount")]
     pub amount: Decimal,
 }
 
@@ -323,7 +305,6 @@ pub struct EndedPermitView {
 #[serde(deny_unknown_fields)]
 pub struct AdjustRequest {
     /// Added to what may be spent in this window; with a minus sign, taken from it.
-    #[serde(deserialize_with = "delta")]
     pub delta: SignedDecimal,
     /// Kept with the budget.
     #[schema(min_length = 1, max_length = 1024)]

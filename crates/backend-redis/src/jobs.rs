@@ -104,12 +104,15 @@ impl Scripted for SettleHeldJob {
                 .with("group", &reservation.group)
                 .with("run", reservation.run)
                 .with("permit", &reservation.permit)
+                .with("is_queued", reservation.is_queued)
                 .with("wall_lead", reservation.wall_lead),
-            Settlement::Wait { reason, detail, wait } => arguments
+            Settlement::Wait { reason, detail, wait, acquired_until } => arguments
                 .with("decision", "wait")
                 .with("reason", reason)
                 .with("detail", detail)
                 .with("wait", millis(*wait))
+                .with("acquired_until", acquired_until)
+                .with("is_of_budget", reason.is_of_budget())
                 .with("event", held(job, *reason, detail)),
             Settlement::Ask { approval, detail } => {
                 let event = InboxEvent::ApprovalAsked { job: job.clone(), reason: detail.clone() };

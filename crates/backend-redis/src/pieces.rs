@@ -62,7 +62,8 @@ files! { SCRIPTS in "lua/":
 }
 
 files! { PIECES in "lua/shared/":
-    "acquire", "admission_lock", "api_keys", "append", "approval_rules", "arrivals", "budget_rules", "budgets",
+    "acquire", "admission_lock", "api_keys", "append", "approval_rules", "arrivals", "budget_queue",
+    "budget_rules", "budgets",
     "call", "cancels", "child_rules", "children", "claims", "contradiction", "damage_rules", "dead_letters",
     "debounce", "event_rules", "events", "failures", "fair", "fence", "given", "grants",
     "groups", "held_lease", "idempotency", "inbox", "inspection", "job_lock", "job_rows", "job_rules", "job_view",
@@ -75,8 +76,9 @@ files! { PIECES in "lua/shared/":
 }
 
 /// Bounds of the contract, which scripts name as `limits.<name>`. Times are in milliseconds.
-fn limits() -> [(&'static str, u64); 60] {
+fn limits() -> [(&'static str, u64); 62] {
     [
+        ("ahead_counted_max", budget::AHEAD_COUNTED_MAX as u64),
         ("amount_max", Amount::MAX.micros()),
         ("budget_events_max", budget::EVENTS_MAX as u64),
         ("budgets_max", budget::BUDGETS_MAX as u64),
@@ -134,6 +136,7 @@ fn limits() -> [(&'static str, u64); 60] {
         ("untaken_event_bytes_max", UNTAKEN_MAX.bytes),
         ("untaken_events_max", UNTAKEN_MAX.count.into()),
         ("versions_default", WORKFLOW_VERSIONS_MAX_DEFAULT.into()),
+        ("woken_at_once_max", budget::WOKEN_AT_ONCE_MAX as u64),
         ("workers_default", WORKERS_MAX_DEFAULT.into()),
         ("workers_max", registry::REGISTRY_MAX as u64),
         ("workflows_default", WORKFLOWS_MAX_DEFAULT.into()),

@@ -6,6 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use interlock_backend::StoreError;
 use interlock_backend::inspection::{Probe, Probed};
+use interlock_model::InstanceId;
 use interlock_model::doctor::{Finding, Invariant, RepairOutcome};
 
 use crate::connect::{SendError, SendErrorKind};
@@ -56,6 +57,11 @@ impl Probe for RedisStore {
             Err(error) => probed.extend(unseen([Invariant::ClockSkew, Invariant::RenewalLag], &error)),
         }
         probed
+    }
+
+    async fn live_instances(&self) -> Result<Vec<InstanceId>, StoreError> {
+        let known = self.timekeepers().await?;
+        Ok(known.iter().filter_map(|timekeeper| timekeeper.instance.parse().ok()).collect())
     }
 
     async fn repair(&self, invariant: Invariant, subject: &str) -> Result<RepairOutcome, StoreError> {

@@ -33,6 +33,11 @@ pub struct Budget {
     pub groups: u32,
     /// Adjustments and warnings so far.
     pub events: u64,
+    /// Thresholds that were reached so far, and settlements of more than was reserved.
+    #[serde(default)]
+    pub warnings: u64,
+    #[serde(default)]
+    pub overdrafts: u64,
     /// The name of the window in which something was last reserved, whose total is shown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub window: Option<String>,
@@ -87,12 +92,17 @@ pub struct Adjustment {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[must_use]
-#[expect(clippy::large_enum_variant, reason = "an answer lives as long as it takes to read it")]
 pub enum Reserved {
     /// Granted now, or before for the same request.
     Granted { permit: Permit, state: LedgerState, is_replay: bool },
     /// Less is left than the request needs.
-    Exhausted { state: LedgerState, now: Timestamp },
+    Exhausted {
+        state: LedgerState,
+        now: Timestamp,
+        /// Jobs that wait for it longer than this one, as far as they are counted.
+        #[serde(default)]
+        ahead: u32,
+    },
     /// The document has changed since the caller read it.
     Outdated,
     /// The window is another by now, which is this time by the wall clock.
@@ -119,6 +129,8 @@ pub struct PermitChange {
     /// Whether this very call ended it, or changed how it ended.
     pub has_ended: bool,
     pub warnings: Vec<Warning>,
+    /// Waiting jobs that may look again.
+    pub woken: u32,
 }
 
 /// What the passing of time did.

@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use interlock_model::TenantId;
 use interlock_model::doctor::{Finding, Invariant, RepairOutcome};
+use interlock_model::{InstanceId, TenantId};
 
 use crate::verb::verb;
 use crate::{Page, PageRequest, StoreError};
@@ -83,6 +83,11 @@ pub enum Probed {
 pub trait Probe: Send + Sync {
     /// Checks everything of the realm `Installation` that it knows. It answers in bounded time whatever is down.
     async fn probe(&self) -> Vec<Probed>;
+
+    /// Other processes that are known to live.
+    async fn live_instances(&self) -> Result<Vec<InstanceId>, StoreError> {
+        Ok(Vec::new())
+    }
 
     /// Repairs one of its own findings. [`RepairOutcome::NothingToDo`] for another's.
     async fn repair(&self, invariant: Invariant, subject: &str) -> Result<RepairOutcome, StoreError>;

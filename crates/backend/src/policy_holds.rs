@@ -49,7 +49,13 @@ pub enum Settlement {
     /// It ends, with the reason in its run's inbox.
     Deny { reason: String },
     /// It is due again later. The timeline has it, if the reason is new.
-    Wait { reason: HoldReason, detail: String, wait: Duration },
+    Wait {
+        reason: HoldReason,
+        detail: String,
+        wait: Duration,
+        /// Until when the caller had acquired it. A job that is due sooner was woken meanwhile, and stays due.
+        acquired_until: Option<Timestamp>,
+    },
     /// It waits for an approval. Approved, it goes to its queue; rejected, it ends.
     Ask { approval: Approval, detail: String },
     /// It reserves from its budget and goes to its queue, or nothing changes. Only a job whose budget is next does.
@@ -74,6 +80,8 @@ pub struct JobReservation {
     pub run: Option<RunId>,
     /// The same job has the same.
     pub permit: PermitId,
+    /// Whether the job waits for its turn if too little is left.
+    pub is_queued: bool,
     pub wall_lead: i64,
 }
 

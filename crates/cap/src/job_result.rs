@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use interlock_control::results::{Delivered, Delivery};
 use interlock_model::JobId;
+use interlock_model::budget::JobUsage;
 use interlock_model::dead_letter::{DeadLetter, LetterCode};
 use interlock_model::job::{EndCause, JobOutcome};
 use interlock_model::json_text;
@@ -12,6 +13,7 @@ use serde_json::Value;
 
 use crate::edge::Shared;
 use crate::lease_check::{NamedJob, Rejection};
+use crate::usage;
 use crate::wire::{self, JobResult, JobStatus, Payload};
 
 /// The deepest output, in levels of arrays and objects, as over HTTP.
@@ -19,6 +21,9 @@ const NESTING_MAX: usize = 64;
 
 /// The longest error of a worker, in characters.
 pub(crate) const ERROR_MAX: usize = 4_096;
+
+/// The longest pointer in an error, in characters.
+const POINTER_MAX: usize = 256;
 
 /// How a result ends its job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,7 +71,7 @@ async fn record_end(
         Ending::Failed { .. } => EndCause::Failed,
     };
     if let Some(end) = job.end_by(&result.worker_id, cause) {
-        return match outcome(shared, &job.id, result, ending).await {
+        return match outcome(shared, job, result, ending).await {
             Ok(other) if !end.is_of(&other) => {
                 Err(Rejection::Refused(format!("job {} has ended with another result", job.id)))
             }
@@ -75,7 +80,7 @@ async fn record_end(
         };
     }
     let fence = job.fence_of(&result.worker_id, result.dispatch.as_ref())?;
-    let outcome = outcome(shared, &job.id, result, ending).await?;
+    let outcome = outcome(shared, job, result, ending).await?;
     let Arrival { attempt, waited } = arrival;
     let edge = Some(Edge::Nats);
     let (tenant, job) = (job.tenant.clone(), job.id.clone());
@@ -88,14 +93,29 @@ async fn record_end(
 
 async fn outcome(
     shared: &Shared,
-    job: &JobId,
+    job: &NamedJob,
     result: &JobResult,
     ending: Ending,
 ) -> Result<JobOutcome, Rejection> {
+    let spends = job.view.job.new.budget.is_some();
+    let mut output = match ending {
+        Ending::Succeeded => output(shared, &job.id, &result.result_ptr).await?,
+        // It only says what was spent, and the failure counts without it.
+        Ending::Failed { .. } if spends => {
+            output(shared, &job.id, &result.result_ptr).await.unwrap_or(Value::Null)
+        }
+        Ending::Failed { .. } => Value::Null,
+    };
+    let usage = if spends { usage::take(&mut output) } else { Ok(JobUsage::new()) };
+    let usage = usage.map_err(|error| {
+        let shown = wire::shortened(&result.result_ptr, POINTER_MAX);
+        Rejection::NotNow(format!("what is at {shown} is not accepted: {error}"))
+    })?;
     Ok(match ending {
-        Ending::Succeeded => JobOutcome::completed(output(shared, job, &result.result_ptr).await?),
+        Ending::Succeeded => JobOutcome::completed(output),
         Ending::Failed { retryable } => JobOutcome::failed(error_of(result), retryable),
-    })
+    }
+    .with_usage(usage))
 }
 
 /// Makes the result a dead letter and ends its job, after the last delivery. Must be retried after an error.
@@ -191,7 +211,7 @@ async fn output(shared: &Shared, job: &JobId, pointer: &str) -> Result<Value, Re
     }
     let found = shared.mailbox.result(job, pointer).await;
     let found = found.map_err(|error| Rejection::NotNow(error.to_string()))?;
-    let shown = wire::shortened(pointer, 256);
+    let shown = wire::shortened(pointer, POINTER_MAX);
     let bytes = found.ok_or_else(|| Rejection::NotNow(format!("there is nothing at {shown}")))?;
     json_text::check(&bytes, NESTING_MAX)
         .map_err(|refused| Rejection::NotNow(format!("what is at {shown} is not accepted: {refused}")))?;

@@ -27,6 +27,7 @@ mod results;
 pub mod settings;
 mod silence;
 pub mod streams;
+mod usage;
 pub mod wire;
 mod worker_view;
 

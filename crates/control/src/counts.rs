@@ -27,10 +27,6 @@ pub struct Counted {
     pub turns_abandoned: u64,
     /// Runs that this process has quarantined.
     pub runs_quarantined: u64,
-    /// Settlements of more than was reserved.
-    pub budget_overdrafts: u64,
-    /// Thresholds of budgets that were reached.
-    pub budget_warnings: u64,
     /// Snapshots of workers that came under a stale fence: another replica writes them.
     pub snapshots_refused: u64,
     /// From when a job was queued until its lease began.

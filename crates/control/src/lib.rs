@@ -2,7 +2,8 @@
 //!
 //! Modules are in four layers, and each uses only modules of the layers below it (of its own layer only `shared` ones):
 //!
-//! - shared: `bounded` `contention` `counts` `definitions` `dispatch_policy` `every_tenant` `identity` `journal` `lease`
+//! - shared: `budget_questions`
+//!   `bounded` `contention` `counts` `definitions` `dispatch_policy` `every_tenant` `identity` `journal` `lease`
 //!   `limit_books` `limit_usage` `loop_lock` `orphans` `process` `run_deletion` `settings` `traces` `wakeups` `why`
 //!   `worker_directory`
 //! - stages: `admission` `api_keys` `budgets` `dead_letters` `documents` `engine` `limits` `locks` `policy` `reconcile`
@@ -16,6 +17,7 @@ pub mod admission;
 pub mod api_keys;
 mod appointments;
 mod bounded;
+pub mod budget_questions;
 pub mod budgets;
 pub mod children;
 pub mod contention;

@@ -1,18 +1,42 @@
-//! Query parameters. Unknown ones are ignored; known ones must be within bounds.
+//! Query parameters. Unknown ones are refused; known ones must be within bounds.
 
 use std::fmt::Display;
 use std::str::FromStr;
+use std::sync::Arc;
 
-use axum::extract::{FromRequestParts, Query};
+use axum::extract::{FromRequestParts, Query, Request, State};
+use axum::middleware::Next;
+use axum::response::{IntoResponse as _, Response};
 use http::request::Parts;
 use interlock_api::page::{LIMIT_DEFAULT, LIMIT_MAX};
 use interlock_backend::PageRequest;
+use interlock_model::spelling::nearest;
 
 use crate::cursor;
 use crate::error::Refusal;
 
 #[derive(Debug, Default)]
 pub(crate) struct Parameters(Vec<(String, String)>);
+
+/// Characters of an unknown name in an error.
+const NAME_CHARS_MAX: usize = 80;
+
+/// Before every handler: refuses parameters that its endpoint does not have. One that is misspelt would change nothing,
+/// without a word about it.
+pub(crate) async fn refuse_unknown(
+    State(known): State<Arc<[String]>>,
+    request: Request,
+    next: Next,
+) -> Response {
+    if request.uri().query().is_none_or(str::is_empty) {
+        return next.run(request).await;
+    }
+    let (mut parts, body) = request.into_parts();
+    match Parameters::from_request_parts(&mut parts, &()).await.and_then(|given| given.check(&known)) {
+        Ok(()) => next.run(Request::from_parts(parts, body)).await,
+        Err(refusal) => refusal.into_response(),
+    }
+}
 
 impl<S: Send + Sync> FromRequestParts<S> for Parameters {
     type Rejection = Refusal;
@@ -25,6 +49,17 @@ impl<S: Send + Sync> FromRequestParts<S> for Parameters {
 }
 
 impl Parameters {
+    fn check(&self, known: &[String]) -> Result<(), Refusal> {
+        let Some((unknown, _)) = self.0.iter().find(|(name, _)| !known.contains(name)) else { return Ok(()) };
+        let hint = match nearest(unknown, known.iter().map(String::as_str)) {
+            Some(nearest) => format!("did you mean `{nearest}`?"),
+            None if known.is_empty() => "it takes none".to_owned(),
+            None => format!("it takes {}", known.join(", ")),
+        };
+        let name: String = unknown.chars().take(NAME_CHARS_MAX).collect();
+        Err(Refusal::invalid(format!("unknown query parameter {name:?}; {hint}")))
+    }
+
     /// The parameter's text, which may be empty: an empty bound is an error, not an absent one.
     pub(crate) fn given(&self, name: &str) -> Result<Option<&str>, Refusal> {
         let mut found = self.0.iter().filter(|(given, _)| given == name).map(|(_, value)| value.as_str());

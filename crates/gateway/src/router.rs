@@ -1,16 +1,20 @@
 //! Which path leads to which handler.
 
+use std::sync::Arc;
+
 use axum::Router;
 use axum::handler::Handler;
 use axum::middleware::from_fn_with_state;
 use axum::routing::{MethodFilter, MethodRouter, on};
 use http::{Method, Uri};
 use interlock_api::Code;
-use utoipa::openapi::OpenApi;
+use utoipa::openapi::path::ParameterIn;
+use utoipa::openapi::{OpenApi, RefOr};
 
 use crate::error::Refusal;
 use crate::observe::observe;
 use crate::openapi;
+use crate::query::refuse_unknown;
 use crate::state::App;
 
 /// Declares the endpoints of a file, under the tag that they have in the `OpenAPI` document. A handler is served where its
@@ -40,6 +44,8 @@ pub(crate) struct Endpoints {
 pub(crate) struct Endpoint {
     pub method: Method,
     pub path: String,
+    /// The names of its query parameters.
+    pub query: Arc<[String]>,
     handler: MethodRouter<App>,
 }
 
@@ -49,26 +55,33 @@ impl Endpoints {
     }
 
     pub(crate) fn with<H: Handler<T, App>, T: 'static>(mut self, name: &str, handler: H) -> Self {
-        let (method, path) = self.place(name);
+        let (method, path, query) = self.place(name);
         let filter = MethodFilter::try_from(method.clone()).expect("axum knows every documented method");
-        self.list.push(Endpoint { method, path, handler: on(filter, handler) });
+        self.list.push(Endpoint { method, path, query, handler: on(filter, handler) });
         self
     }
 
-    /// Where the document says that a handler is served.
-    fn place(&mut self, name: &str) -> (Method, String) {
-        let (path, method, _) = openapi::operations(&mut self.document)
+    /// Where the document says that a handler is served, and its query parameters.
+    fn place(&mut self, name: &str) -> (Method, String, Arc<[String]>) {
+        let (path, method, operation) = openapi::operations(&mut self.document)
             .find(|(_, _, operation)| operation.operation_id.as_deref() == Some(name))
             .expect("the macro documents every handler that it adds");
-        (method, path.to_owned())
+        let parameters = operation.parameters.iter().flatten().filter_map(|parameter| match parameter {
+            RefOr::T(parameter) => Some(parameter),
+            RefOr::Ref(_) => None,
+        });
+        let of_query = parameters.filter(|parameter| parameter.parameter_in == ParameterIn::Query);
+        let query = of_query.map(|parameter| parameter.name.clone()).collect();
+        (method, path.to_owned(), query)
     }
 }
 
 pub(crate) fn router(app: &App, endpoints: impl Iterator<Item = &'static Endpoint>) -> Router {
     let mut router = Router::new();
-    for Endpoint { method, path, handler } in endpoints {
+    for Endpoint { method, path, query, handler } in endpoints {
         let metrics = app.metrics.route(method.as_str(), path);
-        router = router.route(path, handler.clone().route_layer(from_fn_with_state(metrics, observe)));
+        let handler = handler.clone().route_layer(from_fn_with_state(query.clone(), refuse_unknown));
+        router = router.route(path, handler.route_layer(from_fn_with_state(metrics, observe)));
     }
     let unmatched = || from_fn_with_state(app.metrics.route("other", "unmatched"), observe);
     let router = router

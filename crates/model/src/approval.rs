@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{JobId, Timestamp, WorkflowId};
+use crate::budget::{Amount, BudgetGroup};
+use crate::{BudgetName, JobId, Timestamp, WorkflowId};
 
 crate::named_enum! {
     /// What the person decided.
@@ -29,6 +30,27 @@ pub struct Approval {
     pub requested_at: Timestamp,
     pub input: Value,
     pub state: ApprovalState,
+    /// Why a person is asked. None: the workflow says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub because: Option<AskedBecause>,
+}
+
+/// Why a person is asked about a job that the workflow would dispatch.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AskedBecause {
+    /// As it was then, for people.
+    pub detail: String,
+    /// The amount of which too little is left. None: the policy asks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub budget: Option<AskedBudget>,
+}
+
+/// What a job would reserve, and from whose amount.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AskedBudget {
+    pub name: BudgetName,
+    pub reserve: Amount,
+    pub group: BudgetGroup,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -29,6 +29,7 @@ pub mod queue;
 pub mod retry;
 pub mod run;
 pub mod scheduling;
+pub mod spelling;
 pub mod step;
 pub mod tenant;
 pub mod time;

@@ -41,6 +41,8 @@ causes! {
     Blocked = "blocked", "resume the limit: `interlock limits resume LIMIT`";
     /// The limit that the run waits for allows no runs.
     Impossible = "impossible", "raise the limit: `interlock limits set LIMIT --max-runs N`. Nothing else helps";
+    /// A limit needs the input of a start to tell whether it may begin.
+    Depends = "depends_on_input", "ask with an input: `interlock limits explain --workflow W --input JSON`";
     /// The run waits until no newer start of its group has come for a while.
     Debounced = "debounced",
         "wait: it goes on by itself. `interlock limits show LIMIT` has its `quiet_sec` and `max_delay_sec`";
@@ -70,7 +72,8 @@ causes! {
     BudgetPending = "budget_pending", "nothing to do while a process with the role scheduler is online";
     /// The budget of the step has too little left.
     BudgetExhausted = "budget_exhausted",
-        "wait until it resets or something is settled, or raise it: `interlock budgets adjust`";
+        "wait until something of it is settled or released, or until it resets if it ever does; or raise it: \
+         `interlock budgets adjust`";
     /// It was pushed to a worker that is not known to have it yet.
     Dispatched = "dispatched",
         "nothing to do: if the worker's heartbeats do not count the job, it is dispatched again";

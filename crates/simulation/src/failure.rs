@@ -58,7 +58,7 @@ pub enum Invariant {
     /// A debounced run starts when no newer start has come for its quiet period, or at the end of its longest delay: with
     /// the input of the newest.
     QuietIsKept,
-    /// No queued run waits that could start.
+    /// No queued run waits that could start, and no job sleeps for which its budget has enough.
     NoStartableWaits,
     /// A slot of a fair queue goes to the group that has used the least, and each is charged what its runs have used.
     SharesAreFair,
@@ -72,7 +72,7 @@ pub enum Invariant {
     EventArrives,
     /// An event is taken once.
     EventOnce,
-    /// A lock, and a slot, goes to the first waiter.
+    /// A lock, a slot, and what is left of a budget, goes to the first waiter.
     LineIsKept,
     /// A waiter gets its lock, once faults have stopped.
     LineMoves,

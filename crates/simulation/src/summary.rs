@@ -134,6 +134,7 @@ counted! {
     /// Jobs that have reserved, and that found too little left.
     jobs_funded,
     jobs_without_budget,
+    jobs_queued_for_budgets,
     /// Jobs that their budget ended, and that it asked a person about.
     jobs_exhausted,
     budgets_asked_about,

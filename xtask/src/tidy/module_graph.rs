@@ -24,6 +24,7 @@ pub(crate) const CONTROL: ModuleGraph = ModuleGraph {
             modules: &[
                 "appointments",
                 "bounded",
+                "budget_questions",
                 "contention",
                 "counts",
                 "definitions",

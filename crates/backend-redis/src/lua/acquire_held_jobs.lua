@@ -12,7 +12,7 @@ for _, job in ipairs(jobs) do
     break
   end
   local hash = key('wf:job', job)
-  local found = read_fields(hash, 'job', 'held', 'held_detail', 'held_since', 'held_looks', 'held_until')
+  local found = read_fields(hash, 'job', 'held', 'held_detail', 'held_since', 'held_looks', 'held_until', 'budget', 'place')
   if found.job and found.held and found.held_until ~= '' then
     local document, document_bytes = show_text(found.job, 'job', job)
     bytes = bytes + document_bytes

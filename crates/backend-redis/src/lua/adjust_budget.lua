@@ -1,4 +1,4 @@
--- needs: ledger, budgets
+-- needs: ledger, budgets, budget_queue
 -- Changes what may be spent, for this window or until a time.
 local group = call.group or ':'
 
@@ -48,6 +48,11 @@ return decide_budget(function(budget)
       ledger.adjusted = plus_delta(ledger.adjusted, call.delta)
     end)
     budget.window = window_name(call.window)
+  end
+  if call.ends_at and not call.group then
+    wake_all(budget.name)
+  else
+    wake_group(budget, group)
   end
   note_event(budget, at_time(call.event, now))
   save_budget(budget)

@@ -30,8 +30,11 @@ end
 remove_quarantine_letter(run)
 local jobs = redis.call('SMEMBERS', key('wf:run:jobs', run))
 for _, job in ipairs(jobs) do
-  local ended, fence, permit, budget = unpack(redis.call('HMGET', key('wf:job', job), 'end_cause', 'fence', 'permit',
-    'budget'))
+  local ended, fence, permit, budget, place = unpack(redis.call('HMGET', key('wf:job', job), 'end_cause', 'fence', 'permit',
+    'budget', 'place'))
+  if place then
+    leave_budget(job)
+  end
   if permit and not ended then
     end_reservation(permit, budget, fence, nil)
   end

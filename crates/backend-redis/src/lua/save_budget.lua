@@ -1,4 +1,4 @@
--- needs: budgets, fence
+-- needs: budgets, budget_queue, fence
 -- Creates a budget, or replaces its document. What was reserved and spent stays.
 return guarded(function()
   local before = read_budget(call.name)
@@ -26,5 +26,6 @@ return guarded(function()
   budget.revision, budget.updated_at, budget.request = budget.revision + 1, now, request
   budget.document, budget.amount, budget.per, budget.marks = call.document, call.amount, call.per, call.marks
   save_budget(budget)
+  wake_all(call.name)
   return answer(budget)
 end)

@@ -2,7 +2,8 @@
 -- Does with a held job what was decided. The first decision that ends the hold counts.
 local job, run = call.job, run_of(call.job)
 local hash = key('wf:job', job)
-local before = read_fields(hash, 'held', 'settled_request', 'settled_as', 'settled_until')
+local before = read_fields(hash, 'held', 'held_since', 'held_until', 'place', 'settled_request', 'settled_as',
+  'settled_until')
 if is_repeat and before.settled_request == request then
   -- It was done, and only its answer was lost.
   return answer({ outcome = before.settled_as, value = before.settled_until })
@@ -73,14 +74,34 @@ function decisions.deny()
 end
 
 function decisions.wait()
-  return wait(call.reason, now + call.wait)
+  local until_time = now + call.wait
+  if call.acquired_until and tonumber(before.held_until) < call.acquired_until then
+    -- Something was freed since the caller looked.
+    until_time = tonumber(before.held_until)
+  end
+  if before.place and not call.is_of_budget then
+    leave_budget(job)
+  end
+  return wait(call.reason, until_time)
 end
 
 function decisions.ask()
   open_approval(run, call.approval)
+  if before.place then
+    leave_budget(job)
+  end
   write_hold(job, is_of_budget and 'budget_approval' or 'approval', call.detail, nil)
   post(run, call.event)
   return 'asked', ''
+end
+
+-- Writes down where the job waits, which found too little left.
+local function wait_for_budget(name, place)
+  if before.place and before.place ~= place then
+    leave_budget(job)
+  end
+  redis.call('ZADD', key('wf:budget:queue', name), 0, place)
+  redis.call('HSET', hash, 'place', place)
 end
 
 -- Reserves for the job, and only then lets it go. An approval lets it go with what is left.
@@ -94,9 +115,17 @@ function decisions.reserve()
     return 'no_budget', ''
   end
   call.amount = tonumber(amount)
-  call.least = before.held == 'budget_approved' and 0 or call.amount
+  local is_approved = before.held == 'budget_approved'
+  call.least = is_approved and 0 or call.amount
+  if call.is_queued and not is_approved then
+    local since = before.place and string.match(before.place, '/([^/]*)/') or sortable(before.held_since)
+    call.place = call.group .. '/' .. since .. '/' .. job
+  end
   local reserved = reserve_now(call.name, call)
   if reserved.outcome ~= 'granted' then
+    if call.place and reserved.outcome == 'exhausted' then
+      wait_for_budget(call.name, call.place)
+    end
     return 'not_reserved', reserved
   end
   redis.call('HSET', hash, 'permit', call.permit)

@@ -26,6 +26,7 @@ fn start() -> Admit {
         requested_at: Timestamp::from_millis(1_794_700_800_000),
         input: json!({}),
         state: ApprovalState::Open,
+        because: None,
     };
     let held = id("deploy");
     let plan = Arc::make_mut(start.plan.as_mut().unwrap());

@@ -99,7 +99,7 @@ async fn a_wait_whose_reply_was_lost_is_one_look() {
     let (_, jobs) = holding(&scene.store).await;
     scene.lose_reply_to("it is down");
     let (reason, wait) = (HoldReason::PolicyUnavailable, Duration::from_hours(1));
-    let away = Settlement::Wait { reason, detail: "it is down".to_owned(), wait };
+    let away = Settlement::Wait { reason, detail: "it is down".to_owned(), wait, acquired_until: None };
     let Ok(Settled::Waiting(look_at)) = scene
         .store
         .call(SettleHeldJob { tenant: acme(), job: jobs[0].clone(), settlement: away.clone() })

@@ -66,6 +66,10 @@ async fn a_process_tells_with_its_pulse_how_it_keeps_time() {
         server.command(&["ZADD", "sys:instances:{:system}", &seen_at, instance]).await.unwrap();
         server.command(&["HSET", rhythms, instance, rhythm]).await.unwrap();
     }
+    let live = store.live_instances().await.unwrap();
+    let live: Vec<&str> = live.iter().map(interlock_model::InstanceId::as_str).collect();
+    assert!(["fast", "slow", "late"].iter().all(|instance| live.contains(instance)), "{live:?}");
+    assert!(!live.contains(&"gone"), "{live:?}");
     let found = findings(store.probe().await);
     let mut named: Vec<_> = found.iter().map(|found| (found.invariant, found.subject.as_str())).collect();
     named.sort_unstable();

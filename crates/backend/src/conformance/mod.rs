@@ -4,6 +4,7 @@
 
 pub mod admission;
 pub mod approvals;
+pub mod budget_queue;
 pub mod budgets;
 pub mod children;
 pub(crate) mod clocks;

@@ -211,6 +211,7 @@ pub async fn a_threshold_warns_once_in_a_window(subject: &mut dyn Subject) {
     assert_eq!(of_budget, [("llm", 100)], "what expires unsettled counts as spent");
     let list = ListBudgetEvents { tenant: acme(), name: spending.name() };
     let events = spending.store.call(list).await.unwrap();
+    assert_eq!(spending.read().await.warnings, 3);
     let warned: Vec<_> = events
         .iter()
         .map(|event| match &event.kind {

@@ -8,7 +8,7 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use interlock_model::approval::{Approval, ApprovalState, Decision, Resolution, Verdict};
+use interlock_model::approval::{Approval, ApprovalState, AskedBecause, Decision, Resolution, Verdict};
 use interlock_model::dispatch_policy::{Hold, HoldReason, Throttle};
 use interlock_model::history::{Event, EventKind};
 use interlock_model::job::{EndCause, JobOutcome, JobState};
@@ -34,7 +34,7 @@ pub(super) fn deny() -> Settlement {
 }
 
 pub(super) fn wait(reason: HoldReason, detail: &str) -> Settlement {
-    Settlement::Wait { reason, detail: detail.to_owned(), wait: SECOND }
+    Settlement::Wait { reason, detail: detail.to_owned(), wait: SECOND, acquired_until: None }
 }
 
 pub(super) fn ask(due: &HeldDue) -> Settlement {
@@ -44,6 +44,7 @@ pub(super) fn ask(due: &HeldDue) -> Settlement {
         requested_at: due.now,
         input: due.job.input.clone(),
         state: ApprovalState::Open,
+        because: Some(AskedBecause { detail: "rule prod asks".to_owned(), budget: None }),
     };
     Settlement::Ask { approval, detail: "rule prod asks".to_owned() }
 }

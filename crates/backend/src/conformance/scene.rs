@@ -335,6 +335,7 @@ pub(super) fn approval(run: RunId, now: Timestamp) -> Approval {
         requested_at: now,
         input: json!({"what": "may I?"}),
         state: ApprovalState::Open,
+        because: None,
     }
 }
 

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use interlock_model::approval::{Resolution, Verdict};
-use interlock_model::budget::{BudgetGroup, Period, PermitState, StepBudget, job_permit_id};
+use interlock_model::budget::{
+    BudgetDocument, BudgetGroup, OnExhausted, Period, PermitState, StepBudget, job_permit_id,
+};
 use interlock_model::dispatch_policy::{HeldJob, HoldReason};
 use interlock_model::job::{Job, JobOutcome, JobState, NewJob};
 use interlock_model::{JobId, RunId, Timestamp};
@@ -36,15 +38,27 @@ impl Funded {
         Self { scene, spending }
     }
 
+    /// With a budget for which jobs wait.
+    pub(super) async fn queued(subject: &dyn Subject, limit: &str) -> Self {
+        let scene = Scene::with_cap(subject, 10).await;
+        let document = BudgetDocument { on_exhausted: OnExhausted::Queue, ..document(limit, Period::Total) };
+        Self { scene, spending: Spending::of(subject, document).await }
+    }
+
     /// A run with this many jobs that are held for the reason, and reserve 0.05 each.
     pub(super) async fn holding(&self, jobs: u32, reason: HoldReason) -> (RunId, Vec<JobId>) {
+        self.holding_for(&vec!["0.05"; jobs as usize], reason).await
+    }
+
+    /// A run with a job for each of these amounts.
+    pub(super) async fn holding_for(&self, amounts: &[&str], reason: HoldReason) -> (RunId, Vec<JobId>) {
         let run = self.scene.started(&acme()).await;
         let mut turn = running(&self.scene.taken(&acme(), run).await);
         turn.dispatched.clear();
-        let budget = || Some(StepBudget { name: self.spending.name(), reserve: amount("0.05") });
-        let job = |attempt| NewJob { budget: budget(), ..new_job(run, attempt) };
-        let held = |attempt| HeldJob { job: job(attempt), reason, detail: "to be asked".to_owned() };
-        turn.held = (1..=jobs).map(held).collect();
+        let budget = |wanted| Some(StepBudget { name: self.spending.name(), reserve: amount(wanted) });
+        let job = |(attempt, wanted)| NewJob { budget: budget(wanted), ..new_job(run, attempt) };
+        let held = |job| HeldJob { job, reason, detail: "to be asked".to_owned() };
+        turn.held = (1..).zip(amounts.iter().copied()).map(job).map(held).collect();
         let held = turn.held.iter().map(|held| held.job.id.clone()).collect();
         let _ = self.scene.commit(turn).await.expect("the turn is in time");
         (run, held)
@@ -62,6 +76,7 @@ impl Funded {
             group: BudgetGroup::everyone(),
             run: None,
             permit: job_permit_id(&acme(), &name, job),
+            is_queued: self.spending.budget.document.on_exhausted == OnExhausted::Queue,
             name,
             wall_lead: 0,
         };

@@ -77,6 +77,7 @@ pub async fn a_failure_settles_too_and_more_than_was_reserved_is_overdraft(subje
     let failed = JobOutcome::failed("no".to_owned(), true).with_usage(usage(&[("llm", "0.2")]));
     assert_eq!(funded.record(&claimed, failed).await, Report::Recorded);
     assert_eq!(funded.numbers().await, ["0.2", "0", "0", "0.15", "0.8"]);
+    assert_eq!(funded.spending.read().await.overdrafts, 1);
 }
 
 pub async fn a_result_without_its_usage_leaves_the_reservation_unsettled(subject: &mut dyn Subject) {

@@ -141,6 +141,14 @@ macro_rules! rules_of_limits {
                 what_was_reserved_survives_a_reopening,
                 large_amounts_are_not_rounded,
             }
+            budget_queue::{
+                a_job_that_wants_more_than_the_amount_does_not_hold_up_the_others,
+                a_job_that_was_woken_while_it_looked_does_not_sleep,
+                a_temporary_increase_wakes_who_waits,
+                the_end_of_a_waiting_job_lets_the_next_go_on,
+                what_is_freed_lets_waiting_jobs_go_on_in_their_order,
+                whatever_frees_an_amount_wakes_who_waits_for_it,
+            }
             step_budgets::{
                 a_job_is_queued_in_the_step_that_reserves_for_it,
                 jobs_and_clients_together_never_reserve_more_than_the_amount,

@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 
+use interlock_model::budget::BudgetGroup;
 use interlock_model::tenant::Tenant;
-use interlock_model::{Fence, RunId, TenantId, Timestamp};
+use interlock_model::{BudgetName, Fence, JobId, RunId, TenantId, Timestamp};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -58,6 +59,10 @@ pub(super) struct Draft<'a> {
     pub(super) reordered: usize,
     /// Permits whose jobs end.
     pub(super) ended_permits: Vec<EndedPermit>,
+    /// Amounts that a job no longer waits for.
+    pub(super) left_budgets: BTreeSet<(BudgetName, BudgetGroup)>,
+    /// Jobs that no longer wait for a budget, whatever their rows say.
+    pub(super) unheld: BTreeSet<JobId>,
     tenant: Option<Loaded>,
 }
 
@@ -81,6 +86,8 @@ impl<'a> Draft<'a> {
             grant_steps: 0,
             reordered: 0,
             ended_permits: Vec::new(),
+            left_budgets: BTreeSet::new(),
+            unheld: BTreeSet::new(),
             tenant: None,
         }
     }
@@ -143,7 +150,7 @@ impl<'a> Draft<'a> {
     }
 
     pub(super) fn into_changes(mut self) -> Result<Changes, StoreError> {
-        self.end_permits()?;
+        self.end_budgets()?;
         self.write_groups()?;
         if let Some(Loaded { row, before }) = self.tenant
             && row != before

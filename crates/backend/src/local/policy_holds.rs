@@ -44,23 +44,40 @@ impl Draft<'_> {
         self.read(Table::Held, &rows::job(self.id, job))
     }
 
-    fn write_hold(&mut self, job: &JobId, hold: &Hold) {
+    /// Writes the hold, whose time is as it was.
+    pub(super) fn put_hold(&mut self, job: &JobId, hold: &Hold) {
         self.put(Table::Held, rows::job(self.id, job), hold);
+    }
+
+    pub(super) fn write_hold(&mut self, job: &JobId, hold: &Hold) {
+        self.put_hold(job, hold);
         if let Some(at) = hold.look_at {
             self.mark(Table::HeldDue, rows::timed(self.id, at, job));
         }
+    }
+
+    /// The job is not due at this time any more.
+    pub(super) fn undue(&mut self, job: &JobId, at: Timestamp) {
+        self.delete(Table::HeldDue, rows::timed(self.id, at, job));
     }
 
     /// Ends the hold on the job, if there is one, and returns it.
     pub(super) fn forget_hold(&mut self, job: &JobId) -> Result<Option<Hold>, StoreError> {
         let hold = self.hold(job)?;
         if let Some(hold) = &hold {
-            self.delete(Table::Held, rows::job(self.id, job));
-            if let Some(at) = hold.look_at {
-                self.delete(Table::HeldDue, rows::timed(self.id, at, job));
+            self.delete_hold(job, hold);
+            if let Some(place) = &hold.place {
+                self.leave_budget(job, place);
             }
         }
         Ok(hold)
+    }
+
+    fn delete_hold(&mut self, job: &JobId, hold: &Hold) {
+        self.delete(Table::Held, rows::job(self.id, job));
+        if let Some(at) = hold.look_at {
+            self.undue(job, at);
+        }
     }
 }
 
@@ -89,6 +106,14 @@ decide!(SettleHeldJob, |verb, draft| {
     if let Settlement::Reserve { reservation, message } = &verb.settlement {
         return reserve(draft, (&open, &hold), reservation, message.clone());
     }
+    if let Settlement::Wait { reason, detail, wait, acquired_until } = &verb.settlement {
+        let mut again = hold.clone().again(*reason, detail.clone(), (draft.now, Some(*wait)));
+        if hold.look_at < *acquired_until {
+            // Something was freed since the caller looked.
+            again.look_at = hold.look_at;
+        }
+        return wait_again(draft, job, (&hold, &again));
+    }
     draft.forget_hold(job)?;
     let settled = match verb.settlement.clone() {
         Settlement::Release { message } => release(draft, &open, message)?,
@@ -110,11 +135,7 @@ decide!(SettleHeldJob, |verb, draft| {
             draft.end_and_post(job, JobOutcome::Exhausted { reason })?;
             Settled::Denied
         }
-        Settlement::Reserve { .. } => Settled::NotHeld,
-        Settlement::Wait { reason, detail, wait } => {
-            let again = hold.clone().again(reason, detail, (draft.now, Some(wait)));
-            hold_again(draft, job, &hold, &again)?
-        }
+        Settlement::Reserve { .. } | Settlement::Wait { .. } => Settled::NotHeld,
         Settlement::Ask { approval, detail } => {
             draft.open_approval(&approval);
             let event = InboxEvent::ApprovalAsked { job: job.clone(), reason: detail.clone() };
@@ -138,10 +159,10 @@ fn reserve(
     if !hold.reason.is_of_budget() {
         return Ok(Settled::NotHeld);
     }
-    match draft.reserve_for_job(open, hold.reason, reservation)? {
+    match draft.reserve_for_job(open, hold, reservation)? {
         None => Ok(Settled::NotHeld),
         Some((reserved, Reserved::Granted { .. })) => {
-            draft.forget_hold(&open.new.id)?;
+            draft.delete_hold(&open.new.id, hold);
             release(draft, &reserved, message)
         }
         Some((_, refused)) => Ok(Settled::NotReserved(refused)),
@@ -155,6 +176,21 @@ fn release(draft: &mut Draft<'_>, open: &Job, message: Option<String>) -> Result
         draft.append_events(open.new.id.run, &[event])?;
     }
     Ok(Settled::Released)
+}
+
+/// Waits on, in the queue of its budget if it waits for that.
+fn wait_again(
+    draft: &mut Draft<'_>,
+    job: &JobId,
+    (before, again): (&Hold, &Hold),
+) -> Result<Settled, StoreError> {
+    if let Some(at) = before.look_at {
+        draft.undue(job, at);
+    }
+    if let Some(place) = before.place.as_ref().filter(|_| again.place.is_none()) {
+        draft.leave_budget(job, place);
+    }
+    hold_again(draft, job, before, again)
 }
 
 fn hold_again(draft: &mut Draft<'_>, job: &JobId, before: &Hold, hold: &Hold) -> Result<Settled, StoreError> {

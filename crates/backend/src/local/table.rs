@@ -2,7 +2,7 @@
 
 use interlock_model::admission::KeyRecord;
 use interlock_model::approval::Approval;
-use interlock_model::budget::{Ledger, Permit};
+use interlock_model::budget::{Amount, Ledger, Permit};
 use interlock_model::dead_letter::DeadLetter;
 use interlock_model::dispatch_policy::Hold;
 use interlock_model::event::EventTally;
@@ -171,6 +171,8 @@ tables! {
     BudgetDue = "budget_due": None,
     /// `tenant/budget/time/permit` for each permit that has ended, by when it is forgotten.
     BudgetEnded = "budget_ended": Some(key::<PermitId>),
+    /// `tenant/budget/group/since/job` → what the job is to reserve, for each that waits for the budget.
+    BudgetQueue = "budget_queue": Some(row::<JobId, Amount>),
     /// `tenant/budget/number` → what happened to it.
     BudgetEvents = "budget_events": Some(row::<u64, BudgetEvent>),
     /// `tenant/worker` → when and how it was last seen.

@@ -11,6 +11,7 @@ mod results;
 mod scheduling;
 mod silence;
 mod streams;
+mod usage;
 mod worker;
 
 /// Makes a test of each rule for each release of NATS.

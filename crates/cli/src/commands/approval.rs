@@ -56,10 +56,11 @@ pub(super) async fn run(command: ApprovalCommand, session: &Session) -> Result<(
     }
 }
 
-const COLUMNS: [Column<ApprovalView>; 5] = [
+const COLUMNS: [Column<ApprovalView>; 6] = [
     ("JOB", |approval| approval.job_id.to_string()),
     ("WORKFLOW", |approval| approval.workflow_id.to_string()),
     ("STEP", |approval| approval.step_id.to_string()),
     ("REQUESTED", |approval| approval.requested_at.to_string()),
+    ("WHY", |approval| approval.detail.clone().unwrap_or_else(|| "-".to_owned())),
     ("INPUT", |approval| approval.input.to_string().chars().take(80).collect()),
 ];

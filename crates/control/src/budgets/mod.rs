@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use interlock_backend::PageRequest;
 use interlock_backend::StoreError;
+use interlock_backend::Wake;
 use interlock_backend::budgets::{
     Adjusted, Adjustment, Budget, BudgetView, GroupLedger, PermitChange, Reserved,
 };
@@ -93,7 +94,10 @@ impl Budgets {
         expected: Option<u64>,
     ) -> Result<Budget, BudgetError> {
         document.check()?;
-        Ok(self.process.call(SaveBudget { tenant, name, document, expected }).await?)
+        let save = SaveBudget { tenant: tenant.clone(), name, document, expected };
+        let saved = self.process.call(save).await?;
+        self.process.wake(Wake::JobsHeld { tenant });
+        Ok(saved)
     }
 
     pub async fn delete(
@@ -190,7 +194,7 @@ impl Budgets {
                     self.process.due_in(request.ttl);
                     return Ok(PermitGrant { permit, state, is_replay });
                 }
-                Reserved::Exhausted { state, now } => {
+                Reserved::Exhausted { state, now, .. } => {
                     let place = (&group, &window);
                     let refused = refusal(&budget, place, &state, (request.least, now));
                     return Err(BudgetError::Exhausted(Box::new(refused)));
@@ -233,14 +237,11 @@ impl Budgets {
         for warning in &settled.warnings {
             journal::budget_warned(&tenant, &name, warning);
         }
+        self.wake_waiting(&tenant, settled.woken);
         let is_overdrawn = settled.has_ended && !settled.permit.overdraft().is_zero();
         if is_overdrawn {
             journal::overdrawn(&tenant, &name, &settled.permit);
         }
-        self.process.counts.update(|counted| {
-            counted.budget_warnings += settled.warnings.len() as u64;
-            counted.budget_overdrafts += u64::from(is_overdrawn);
-        });
         Ok(settled)
     }
 
@@ -250,7 +251,17 @@ impl Budgets {
         permit: PermitId,
     ) -> Result<PermitChange, StoreError> {
         let wall_lead = self.lead();
-        self.process.call(ReleasePermit { tenant, name, permit, wall_lead }).await
+        let release = ReleasePermit { tenant: tenant.clone(), name, permit, wall_lead };
+        let released = self.process.call(release).await?;
+        self.wake_waiting(&tenant, released.woken);
+        Ok(released)
+    }
+
+    /// Has waiting jobs looked at that a call has made due. A lost wake-up costs them one poll.
+    fn wake_waiting(&self, tenant: &TenantId, woken: u32) {
+        if woken > 0 {
+            self.process.wake(Wake::JobsHeld { tenant: tenant.clone() });
+        }
     }
 
     /// Adds to what may be spent, or takes from it.
@@ -283,6 +294,7 @@ impl Budgets {
             match self.process.call(adjust.clone()).await? {
                 Adjusted::Done { state } => {
                     journal::adjusted(&tenant, &name, &adjust.adjustment);
+                    self.process.wake(Wake::JobsHeld { tenant });
                     return Ok(state);
                 }
                 Adjusted::Outdated => {}

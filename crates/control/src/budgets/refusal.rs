@@ -47,7 +47,7 @@ pub(super) fn refusal(
 ) -> Exhausted {
     let named = (budget.name.as_str(), &budget.document);
     Exhausted {
-        sentence: exhausted(named, (group, window), state, (least, now)),
+        sentence: exhausted(named, (group, window), (state, 0), (least, now)),
         remaining: state.remaining,
         resets_at: window.until,
         resets_in: window.until.map(|until| until.since(now)),

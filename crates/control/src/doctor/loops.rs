@@ -4,9 +4,9 @@ use interlock_backend::verbs::{ReadLock, ReadRegistry, ReadSnapshot};
 use std::time::Duration;
 
 use interlock_backend::StoreError;
-use interlock_model::Timestamp;
 use interlock_model::doctor::{Finding, Invariant};
 use interlock_model::lock::{Grant, LockName, StageLock};
+use interlock_model::{InstanceId, Timestamp};
 use serde_json::Value;
 
 use super::installation::{finding, is_settled};
@@ -40,6 +40,11 @@ pub(super) async fn renewal_lag(doctor: &Doctor) -> Result<Vec<Finding>, StoreEr
             late.push((stage, grant));
         }
     }
+    if !late.is_empty() {
+        let live = live_instances(doctor).await?;
+        // Nothing blocks a process that has stopped: another takes over when the lease expires.
+        late.retain(|(_, grant)| live.iter().any(|instance| instance.as_str() == grant.owner.as_str()));
+    }
     if late.is_empty() {
         return Ok(Vec::new());
     }
@@ -54,6 +59,15 @@ pub(super) async fn renewal_lag(doctor: &Doctor) -> Result<Vec<Finding>, StoreEr
         }
     }
     Ok(found)
+}
+
+/// This process, and the others that are known to live.
+async fn live_instances(doctor: &Doctor) -> Result<Vec<InstanceId>, StoreError> {
+    let mut live = vec![doctor.process.instance.clone()];
+    for probe in &doctor.probes {
+        live.extend(probe.live_instances().await?);
+    }
+    Ok(live)
 }
 
 /// The holder of the loop's lock, if less than a quarter of its time is left: it is renewed at half of it.

@@ -1,5 +1,7 @@
 //! What limits would do to a start now. Nothing is started.
 
+use std::collections::BTreeMap;
+
 use interlock_backend::limits::{HeldSlot, JOINED_AMONG_MAX};
 use interlock_backend::verbs::{ListQueuedRuns, ListSlots, ReadDebouncedRun, ReadRun};
 use interlock_backend::{PageRequest, StoreError, StoreReader};
@@ -7,7 +9,7 @@ use interlock_model::limit::group::{Fullness, Quiet};
 use interlock_model::limit::judge::{Arrival, RuledGroup, judge, replaces_in};
 use interlock_model::limit::place::Blocked;
 use interlock_model::limit::rule::{NoGroup, SlotClaim, StartFacts, claims, fair_claims};
-use interlock_model::{RunId, TenantId, Timestamp, WorkflowId};
+use interlock_model::{LimitName, RunId, TenantId, Timestamp, WorkflowId};
 
 use super::Limits;
 use crate::limit_books;
@@ -53,34 +55,66 @@ impl Limits {
         let (store, now) = (self.process.reader(), self.process.now());
         let limits = TenantLimits::read(&store, tenant).await?;
         let book = limit_books::compile(tenant, limits.book.clone())?;
-        let claims = match fair_claims(&book.rules, facts).and_then(|_| claims(&book.rules, facts)) {
-            Ok(claims) => claims,
-            Err(no_group) => return Ok(Err(no_group)),
-        };
-        let mut groups = Vec::new();
-        for claim in claims.into_iter().chain([SlotClaim::tenant_runs()]) {
-            let rule = limits.rule(&claim.limit);
-            let group = limit_usage::group(&store, tenant, &claim).await?;
-            let fullness = group.fullness_for_newcomer(&rule, now);
-            groups.push(MatchedGroup { claim, ruled: RuledGroup { rule, group, freed: 0 }, fullness });
+        match fair_claims(&book.rules, facts).and_then(|_| claims(&book.rules, facts)) {
+            Ok(claims) => explain_in(&store, tenant, (&limits, claims), (facts.workflow, now)).await.map(Ok),
+            Err(no_group) => Ok(Err(no_group)),
         }
-        free_by_replacement(&store, tenant, &mut groups, now).await?;
-        let ruled: Vec<RuledGroup> = groups.iter().map(|matched| matched.ruled).collect();
-        let mut arrival = judge(&ruled, true, now);
-        if let Arrival::Join { at, .. } = arrival
-            && !can_join(&store, tenant, &groups[at].claim, facts.workflow).await?
-        {
-            arrival = judge(&ruled, false, now);
-        }
-        let mut taken_in_by = None;
-        if let Arrival::Debounce { at, .. } = arrival {
-            taken_in_by = debounced_run(&store, tenant, &groups[at].claim, facts.workflow).await?;
-            if taken_in_by.is_none() {
-                arrival = judge(&ruled, false, now);
+    }
+
+    /// The same of any start of a workflow: limits that need the input or the labels to tell the group are named, and decide
+    /// nothing.
+    pub async fn explain_workflow(
+        &self,
+        tenant: &TenantId,
+        workflow: &WorkflowId,
+    ) -> Result<(Explanation, Vec<LimitName>), StoreError> {
+        let (store, now) = (self.process.reader(), self.process.now());
+        let limits = TenantLimits::read(&store, tenant).await?;
+        let (input, labels) = (serde_json::json!({}), BTreeMap::new());
+        let facts = StartFacts { workflow, input: &input, labels: &labels };
+        let book = limit_books::compile(tenant, limits.book.clone())?;
+        let (mut rules, mut unknown) = (Vec::new(), Vec::new());
+        for rule in &book.rules {
+            match claims(std::slice::from_ref(rule), &facts) {
+                Ok(_) => rules.push(rule.clone()),
+                Err(_) => unknown.push(rule.name.clone()),
             }
         }
-        Ok(Ok(Explanation { arrival, taken_in_by, groups, now }))
+        let claims = claims(&rules, &facts).unwrap_or_default();
+        let explanation = explain_in(&store, tenant, (&limits, claims), (workflow, now)).await?;
+        Ok((explanation, unknown))
     }
+}
+
+async fn explain_in(
+    store: &StoreReader,
+    tenant: &TenantId,
+    (limits, claims): (&TenantLimits, Vec<SlotClaim>),
+    (workflow, now): (&WorkflowId, Timestamp),
+) -> Result<Explanation, StoreError> {
+    let mut groups = Vec::new();
+    for claim in claims.into_iter().chain([SlotClaim::tenant_runs()]) {
+        let rule = limits.rule(&claim.limit);
+        let group = limit_usage::group(store, tenant, &claim).await?;
+        let fullness = group.fullness_for_newcomer(&rule, now);
+        groups.push(MatchedGroup { claim, ruled: RuledGroup { rule, group, freed: 0 }, fullness });
+    }
+    free_by_replacement(store, tenant, &mut groups, now).await?;
+    let ruled: Vec<RuledGroup> = groups.iter().map(|matched| matched.ruled).collect();
+    let mut arrival = judge(&ruled, true, now);
+    if let Arrival::Join { at, .. } = arrival
+        && !can_join(store, tenant, &groups[at].claim, workflow).await?
+    {
+        arrival = judge(&ruled, false, now);
+    }
+    let mut taken_in_by = None;
+    if let Arrival::Debounce { at, .. } = arrival {
+        taken_in_by = debounced_run(store, tenant, &groups[at].claim, workflow).await?;
+        if taken_in_by.is_none() {
+            arrival = judge(&ruled, false, now);
+        }
+    }
+    Ok(Explanation { arrival, taken_in_by, groups, now })
 }
 
 /// Marks what the run frees that the start would replace.

@@ -8,6 +8,7 @@ use interlock_backend::StoreError;
 use interlock_backend::budgets::{Budget, BudgetView, Reserved};
 use interlock_backend::policy_holds::{HeldDue, JobReservation, Settled, Settlement};
 use interlock_backend::verbs::{ReadBudget, ReadRun, SettleHeldJob};
+use interlock_model::approval::AskedBudget;
 use interlock_model::budget::{
     BudgetDocument, BudgetGroup, LedgerState, OnExhausted, StepBudget, Window, exhausted, job_permit_id,
 };
@@ -20,9 +21,12 @@ use super::judge::ask;
 /// A document may change, and a window end, between reading and reserving. More often is a storm.
 const TRIES_MAX: usize = 5;
 
-/// The first and the longest wait of a job whose budget has too little left.
+/// The first and the longest wait of a job whose budget has too little left, if nothing wakes it before.
 const EXHAUSTED_FIRST: Duration = Duration::from_millis(500);
 const EXHAUSTED_LONGEST: Duration = Duration::from_secs(10);
+
+/// The shortest wait for a window that is about to end.
+const RESET_PAUSE: Duration = Duration::from_millis(20);
 
 /// Groups that are remembered, so that a job that waits does not read its run each time.
 const GROUPS_MAX: usize = 4_096;
@@ -75,7 +79,9 @@ impl Policy {
                     now = by_the_store;
                     continue;
                 }
-                Reserved::Exhausted { state, now } => Shortage::of(&budget, &place, &state, (asked, now)),
+                Reserved::Exhausted { state, now, ahead } => {
+                    Shortage::of(&budget, &place, (&state, ahead), (asked, now))
+                }
                 Reserved::TooMany { most, .. } => Shortage::passing(format!(
                     "budget {} has as many open permits or ledgers as it may: {most}",
                     asked.name
@@ -86,7 +92,9 @@ impl Policy {
                 // Its reservation is its release.
                 Reserved::Granted { .. } => return Ok(Settled::NotHeld),
             };
-            return self.settle_as(tenant, due, shortage.settlement(due)).await;
+            let (name, reserve, group) = (asked.name.clone(), asked.reserve, place.group);
+            let settlement = shortage.settlement(due, AskedBudget { name, reserve, group });
+            return self.settle_as(tenant, due, settlement).await;
         }
         let name = &asked.name;
         Err(StoreError::Conflict(format!("budget {name} changes faster than it can be read; try again")))
@@ -156,6 +164,7 @@ fn reserve(tenant: &TenantId, due: &HeldDue, budget: &Budget, place: &Place, pol
         group: place.group.clone(),
         run: place.run,
         permit: job_permit_id(tenant, &budget.name, &due.job.id),
+        is_queued: budget.document.on_exhausted == OnExhausted::Queue,
         wall_lead: policy.process.clock.wall_lead(),
     };
     Settlement::Reserve { reservation, message }
@@ -165,12 +174,12 @@ impl Shortage {
     fn of(
         budget: &Budget,
         place: &Place,
-        state: &LedgerState,
+        (state, ahead): (&LedgerState, u32),
         (asked, now): (&StepBudget, Timestamp),
     ) -> Self {
         let named: (&str, &BudgetDocument) = (budget.name.as_str(), &budget.document);
         Self {
-            reason: exhausted(named, (&place.group, &place.window), state, (asked.reserve, now)),
+            reason: exhausted(named, (&place.group, &place.window), (state, ahead), (asked.reserve, now)),
             on_exhausted: budget.document.on_exhausted,
             resets_in: place.window.until.map(|until| until.since(now)),
         }
@@ -181,18 +190,18 @@ impl Shortage {
         Self { reason, on_exhausted: OnExhausted::Queue, resets_in: None }
     }
 
-    fn settlement(self, due: &HeldDue) -> Settlement {
+    fn settlement(self, due: &HeldDue, asked: AskedBudget) -> Settlement {
         let Self { reason, on_exhausted, resets_in } = self;
         match on_exhausted {
             OnExhausted::Deny => Settlement::Exhaust { reason },
-            OnExhausted::Ask => ask(due, reason),
+            OnExhausted::Ask => ask(due, reason, Some(asked)),
             OnExhausted::Queue => {
                 let wait = exhausted_wait(due);
-                let wait = resets_in.map_or(wait, |reset| wait.min(reset.max(EXHAUSTED_FIRST)));
+                let wait = resets_in.map_or(wait, |reset| wait.min(reset.max(RESET_PAUSE)));
                 // A person's approval is not lost by waiting.
                 let is_approved = due.hold.reason == HoldReason::BudgetApproved;
                 let held = if is_approved { HoldReason::BudgetApproved } else { HoldReason::BudgetExhausted };
-                Settlement::Wait { reason: held, detail: reason, wait }
+                Settlement::Wait { reason: held, detail: reason, wait, acquired_until: due.hold.look_at }
             }
         }
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use interlock_backend::policy_holds::{HeldDue, Settlement};
-use interlock_model::approval::{Approval, ApprovalState};
+use interlock_model::approval::{Approval, ApprovalState, AskedBecause, AskedBudget};
 use interlock_model::dispatch_policy::{
     Action, Answer, AnsweredDecision, Facts, FailureMode, HoldReason, Question, Rule,
 };
@@ -92,11 +92,12 @@ impl Judgement {
                 reason: HoldReason::PolicyUnavailable,
                 detail: words,
                 wait: away_wait(due),
+                acquired_until: None,
             },
             Self::Rule(rule) => match rule.action {
                 Action::Allow => Settlement::Release { message },
                 Action::Deny => Settlement::Deny { reason: words },
-                Action::RequireApproval => ask(due, words),
+                Action::RequireApproval => ask(due, words, None),
                 Action::Throttle(throttle) => {
                     Settlement::ReleaseWithin { rule: rule.name.clone(), throttle, detail: words, message }
                 }
@@ -104,11 +105,12 @@ impl Judgement {
             Self::Service(answer) => match answer.decision {
                 AnsweredDecision::Allow => Settlement::Release { message },
                 AnsweredDecision::Deny => Settlement::Deny { reason: words },
-                AnsweredDecision::RequireApproval => ask(due, words),
+                AnsweredDecision::RequireApproval => ask(due, words, None),
                 AnsweredDecision::Throttle => {
                     let wait = answer.retry_after_ms.map_or(THROTTLED, Duration::from_millis);
                     let wait = wait.clamp(THROTTLED_SHORTEST, THROTTLED_LONGEST);
-                    Settlement::Wait { reason: HoldReason::PolicyThrottled, detail: words, wait }
+                    let reason = HoldReason::PolicyThrottled;
+                    Settlement::Wait { reason, detail: words, wait, acquired_until: None }
                 }
             },
         }
@@ -121,13 +123,15 @@ fn away_wait(due: &HeldDue) -> Duration {
     AWAY_FIRST.saturating_mul(2_u32.saturating_pow(looks)).min(AWAY_LONGEST)
 }
 
-pub(super) fn ask(due: &HeldDue, detail: String) -> Settlement {
+/// Asks a person about the job; about this budget, if one has too little left.
+pub(super) fn ask(due: &HeldDue, detail: String, budget: Option<AskedBudget>) -> Settlement {
     let approval = Approval {
         job: due.job.id.clone(),
         workflow: due.job.workflow.clone(),
         requested_at: due.now,
         input: due.job.input.clone(),
         state: ApprovalState::Open,
+        because: Some(AskedBecause { detail: detail.clone(), budget }),
     };
     Settlement::Ask { approval, detail }
 }

@@ -162,6 +162,10 @@ impl Policy {
                 self.process.wake(Wake::JobsHeld { tenant: tenant.clone() });
             }
             Ok(Settled::Released) => {
+                if due.hold.place.is_some() {
+                    // It has left the queue of its budget, and the next may go on.
+                    self.process.wake(Wake::JobsHeld { tenant: tenant.clone() });
+                }
                 self.process.announce_jobs(tenant, [job.topic.clone()]);
                 self.process.wake(Wake::RunChanged { run: job.id.run });
             }

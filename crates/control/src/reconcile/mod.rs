@@ -183,7 +183,6 @@ impl Reconcilers {
         for (budget, warning) in &report.warnings {
             journal::budget_warned(tenant, budget, warning);
         }
-        self.process.counts.update(|counted| counted.budget_warnings += report.warnings.len() as u64);
         if report.expired > 0 {
             journal::permits_expired(tenant, report.expired);
         }

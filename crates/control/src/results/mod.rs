@@ -233,11 +233,16 @@ impl Results {
         (fence, edge): (Fence, Option<Edge>),
         outcome: JobOutcome,
     ) -> Result<Report, StoreError> {
+        let spends = outcome.usage().is_some_and(|usage| !usage.is_empty());
         let record = RecordResult { tenant: tenant.clone(), job: job.clone(), fence, edge, outcome };
         let report = self.process.call(record).await;
         let report = report.inspect_err(|error| journal::refused(tenant, job, error))?;
         if report == Report::Recorded {
             journal::recorded(tenant, job, fence);
+            if spends {
+                // What it reserved and did not spend is free for jobs that wait for it.
+                self.process.wake(Wake::JobsHeld { tenant: tenant.clone() });
+            }
         }
         self.process.wake(Wake::RunReady { tenant: tenant.clone() });
         Ok(report)

@@ -1,8 +1,11 @@
 //! Why a job is not done yet.
 
+use interlock_backend::budgets::BudgetView;
 use interlock_backend::jobs::JobView;
-use interlock_backend::verbs::{ListJobs, ReadJob, ReadRunOwnership};
+use interlock_backend::verbs::{ListJobs, ReadBudget, ReadJob, ReadRun, ReadRunOwnership};
 use interlock_backend::{PageRequest, StoreError};
+use interlock_model::approval::AskedBudget;
+use interlock_model::budget::StepBudget;
 use interlock_model::dispatch_policy::{Hold, HoldReason};
 use interlock_model::job::{EndCause, JobEnd, JobLease};
 use interlock_model::scheduling::{WaitReason, awaited_confirmation};
@@ -10,6 +13,7 @@ use interlock_model::why::{self, Cause, CauseCode, Holder};
 use interlock_model::{JobId, TenantId, Timestamp, Topic};
 
 use super::{Why, WhyAnswer};
+use crate::budget_questions::question;
 
 /// Jobs that are read to estimate the pace of a topic.
 const JOBS_LOOKED_AT: usize = 200;
@@ -31,12 +35,34 @@ impl Why {
             }
             (None, Some(lease)) => vec![working(id, lease, now)],
             (None, None) => match &found.hold {
-                Some(hold) => vec![held(hold, now)],
+                Some(hold) => vec![self.held(tenant, (&found, hold), now).await?],
                 None => self.why_queued(tenant, &found).await?,
             },
         };
         let of_job = |cause| Cause { job: Some(id.clone()), ..cause };
         Ok(Some(WhyAnswer::new(found.state.name(), now, causes.into_iter().map(of_job).collect())))
+    }
+
+    /// A policy or a budget has not released it yet. A person who is asked about a budget reads what is left of it now.
+    pub(super) async fn held(
+        &self,
+        tenant: &TenantId,
+        (found, hold): (&JobView, &Hold),
+        now: Timestamp,
+    ) -> Result<Cause, StoreError> {
+        let cause = held(hold, now);
+        let is_asked = hold.reason == HoldReason::BudgetApproval;
+        let Some(StepBudget { name, reserve }) = found.job.new.budget.clone().filter(|_| is_asked) else {
+            return Ok(cause);
+        };
+        let read = ReadBudget { tenant: tenant.clone(), name: name.clone() };
+        let run = ReadRun { tenant: tenant.clone(), run: found.job.new.id.run };
+        let (budget, run) = (self.store.call(read).await?, self.store.call(run).await?);
+        let Some((BudgetView { budget, .. }, run)) = budget.zip(run) else { return Ok(cause) };
+        let Ok((_, group)) = budget.document.group_of_run(&run.start) else { return Ok(cause) };
+        let asked = AskedBudget { name, reserve, group };
+        let Some(question) = question(&self.process, tenant, asked).await? else { return Ok(cause) };
+        Ok(Cause { sentence: question.sentence, until: question.resets_at, ..cause })
     }
 
     /// What keeps workers from it, and the jobs before it in the queue.

@@ -1,17 +1,19 @@
 //! Why a run has no slot yet: the limit that it waits for, and the runs that hold its slots.
 
 use interlock_backend::StoreError;
+use interlock_backend::limits::HeldSlot;
 use interlock_backend::verbs::{ListLimits, ListSlots, ReadLimitUsage, ReadRun};
 use interlock_model::admission::Usage;
 use interlock_model::limit::TENANT_RUNS;
+use interlock_model::limit::document::Pause;
 use interlock_model::limit::group::Fullness;
-use interlock_model::limit::place::{Blocked, QueuedRun, Waiting};
+use interlock_model::limit::place::{Blocked, QueuedRun};
 use interlock_model::tenant::SlotFlow;
 use interlock_model::why::{self, Cause, CauseCode, Holder, LimitReason, LimitWait, SlotOwner, WaitOutcome};
 use interlock_model::{RunId, TenantId, Timestamp};
 
 use super::run::waits;
-use super::{HOLDERS_MAX, Why};
+use super::{HOLDERS_MAX, Why, WhyAnswer};
 use crate::limit_usage::{self, RunWait};
 
 impl Why {
@@ -24,27 +26,49 @@ impl Why {
     ) -> Result<Option<Cause>, StoreError> {
         let Some(wait) = limit_usage::run_wait(&self.store, tenant, run, now).await? else { return Ok(None) };
         let RunWait { queued: QueuedRun { waiting, position, quiet, .. }, blocked, pause } = &wait;
-        let Waiting { limit: name, group, place, .. } = waiting.clone();
+        let outcome = WaitOutcome::Queued { position: *position };
+        let cause = self.why_in_group(tenant, (blocked, pause.as_ref()), outcome, now).await?;
+        let cause = Cause { since: Some(waiting.place.at), ..cause };
+        if let Some(quiet) = quiet {
+            return Ok(Some(Cause { holders: Vec::new(), ..cause.ending(quiet.until, now) }));
+        }
+        let expected_wait = position.and_then(|position| blocked.expected_wait(position, now));
+        Ok(Some(Cause { position: *position, expected_wait, ..cause }))
+    }
+
+    /// What a start would meet that this limit decides about.
+    pub async fn start_in(
+        &self,
+        tenant: &TenantId,
+        blocked: &Blocked,
+        outcome: WaitOutcome,
+    ) -> Result<WhyAnswer, StoreError> {
+        let now = self.process.now();
+        let limits = limit_usage::TenantLimits::read(&self.store, tenant).await?;
+        let cause = self.why_in_group(tenant, (blocked, limits.pause(&blocked.limit)), outcome, now).await?;
+        let state = if blocked.fullness == Fullness::Paused { "paused" } else { "full" };
+        Ok(WhyAnswer::new(state, now, vec![cause]))
+    }
+
+    /// The group of a limit that decides, with who holds its slots.
+    async fn why_in_group(
+        &self,
+        tenant: &TenantId,
+        (blocked, pause): (&Blocked, Option<&Pause>),
+        outcome: WaitOutcome,
+        now: Timestamp,
+    ) -> Result<Cause, StoreError> {
+        let (name, group) = (blocked.limit.clone(), blocked.group.clone());
         let list = ListSlots { tenant: tenant.clone(), name, group, limit: HOLDERS_MAX };
         let held = self.store.call(list).await?;
         let oldest = self.slot_owner(tenant, held.first().map(|held| (held.run, held.since))).await?;
-        let outcome = WaitOutcome::Queued { position: *position };
-        let (oldest, pause) = (oldest.as_ref(), pause.as_ref());
-        let sentence = LimitWait { blocked, outcome, now, oldest, pause }.sentence();
-        let holders = held.into_iter().map(|held| {
+        let sentence = LimitWait { blocked, outcome, now, oldest: oldest.as_ref(), pause }.sentence();
+        let holder = |held: HeldSlot| {
             let name = held.run.to_string();
             Holder { name, since: Some(held.since), until: None }
-        });
-        let cause = Cause { since: Some(place.at), ..Cause::new(code(blocked), sentence) };
-        if let Some(quiet) = quiet {
-            return Ok(Some(cause.ending(quiet.until, now)));
-        }
-        Ok(Some(Cause {
-            holders: holders.collect(),
-            position: *position,
-            expected_wait: position.and_then(|position| blocked.expected_wait(position, now)),
-            ..cause
-        }))
+        };
+        let holders = held.into_iter().map(holder).collect();
+        Ok(Cause { holders, ..Cause::new(code(blocked), sentence) })
     }
 
     /// The run with what it does now.

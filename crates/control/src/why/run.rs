@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use interlock_backend::StoreError;
 use interlock_backend::runs::{RunHolder, RunOwnership};
-use interlock_backend::verbs::{ReadRun, ReadRunOwnership};
+use interlock_backend::verbs::{ReadJob, ReadRun, ReadRunOwnership};
 use interlock_model::contention::RunStrategy;
 use interlock_model::event::AwaitedEvent;
 use interlock_model::run::{QUARANTINE_REASON, Quarantine, Run, RunStatus, SUSPECT_FROM};
@@ -119,7 +119,16 @@ impl Why {
             return Ok(Cause::new(CauseCode::Ready, format!("step {key} is about to begin")));
         };
         if step.status == StepStatus::Waiting {
-            return Ok(approval_open(key, job, step));
+            let open = approval_open(key, job, step);
+            // Where the policy or a budget asks, there is a job, which says why.
+            let Some(found) = self.store.call(ReadJob { tenant: tenant.clone(), job: job.clone() }).await?
+            else {
+                return Ok(open);
+            };
+            let Some(hold) = &found.hold else { return Ok(open) };
+            let cause = self.held(tenant, (&found, hold), now).await?;
+            let sentence = format!("{}: {}", open.sentence, cause.sentence);
+            return Ok(Cause { sentence, until: cause.until, ..open });
         }
         match self.job(tenant, job).await?.and_then(|why| why.causes.into_iter().next()) {
             Some(cause) => Ok(cause),

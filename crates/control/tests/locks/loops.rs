@@ -10,8 +10,10 @@ use interlock_backend::StoreError;
 use interlock_backend::jobs::{Claim, LeaseTerm};
 use interlock_backend::registry::{Beat, Handshake};
 use interlock_backend::{Bus as _, PageRequest, Wake};
+use interlock_control::doctor::{DoctorScope, DoctorTenants};
 use interlock_control::lease::Loss;
 use interlock_control::reconcile::ticking::{self, Tick, TickReport};
+use interlock_model::doctor::Invariant;
 use interlock_model::lock::{LockName, StageLock};
 use interlock_model::scheduling::Edge;
 use interlock_model::{Fence, Timestamp};
@@ -230,4 +232,22 @@ async fn a_stage_lock_is_held_for_its_time_and_never_given_back() {
             .unwrap();
         assert!(history.items.iter().all(|event| event.end.is_none()), "{:?}", history.items);
     }
+}
+
+/// Its lease goes on until it expires. Nothing blocks it, as the doctor would say of a process that lives.
+#[tokio::test(start_paused = true)]
+async fn a_loop_of_a_process_that_has_stopped_does_not_lag() {
+    let scene = Scene::new();
+    let (stopped, other) = (scene.process(1), scene.process(2));
+    let stage = StageLock::SnapshotWriter;
+    let mut lock = stopped.control.reconcilers.loop_lock(stage);
+    assert!(matches!(stopped.control.reconcilers.tick(&mut lock, stage).await, Ok(Tick::Done(_))));
+    sleep(TTL * 4 / 5).await;
+    let only = vec![Invariant::RenewalLag];
+    let lag = DoctorScope { tenants: DoctorTenants::All, only };
+    let seen_by_another = other.control.doctor.examine(&lag).await;
+    assert_eq!((&*seen_by_another.findings, &*seen_by_another.unseen), (&[][..], &[][..]));
+    // The process itself knows that it lives.
+    let own = stopped.control.doctor.examine(&lag).await;
+    assert_eq!(own.findings.len(), 1, "{own:?}");
 }

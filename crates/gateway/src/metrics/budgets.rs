@@ -5,7 +5,7 @@ use std::fmt::Error;
 
 use interlock_model::budget::{Amount, Ledger};
 use interlock_model::{BudgetName, TenantId};
-use prometheus_client::encoding::DescriptorEncoder;
+use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 
 /// The labels of all budgets that have none of their own.
@@ -19,6 +19,9 @@ pub(crate) struct BudgetFigures {
     pub total: Ledger,
     /// None: each key or run has an amount of its own.
     pub limit: Option<Amount>,
+    /// Settlements of more than was reserved, and thresholds that were reached, since it was made.
+    pub overdrafts: u64,
+    pub warnings: u64,
 }
 
 type Column = (&'static str, &'static str, fn(&BudgetFigures) -> Option<Amount>);
@@ -34,6 +37,16 @@ const COLUMNS: [Column; 4] = [
         |of| Some(of.total.unsettled),
     ),
     ("interlock_budget_limit", "What may be spent in this window, where all share one amount", |of| of.limit),
+];
+
+type Count = (&'static str, &'static str, fn(&BudgetFigures) -> u64);
+
+/// Of all budgets together: of settlements of clients, and of results of jobs.
+const COUNTERS: [Count; 2] = [
+    ("interlock_budget_overdraft", "Settlements of more than was reserved, of all budgets", |of| {
+        of.overdrafts
+    }),
+    ("interlock_budget_warnings", "Thresholds that were reached, of all budgets", |of| of.warnings),
 ];
 
 /// Those that have spent the most by name, the others together: their units may differ, so that their sum only shows
@@ -55,6 +68,11 @@ pub(super) fn encode<'f>(
         }
         let others = others.iter().filter_map(|of| figure(of)).fold(Amount::ZERO, Amount::plus);
         family.encode_family(&[("tenant", OTHER), ("budget", OTHER)])?.encode_gauge(&others.as_units())?;
+    }
+    for (name, help, count) in COUNTERS {
+        let total: u64 = busiest.iter().map(|of| count(of)).sum();
+        let mut series = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+        series.encode_counter::<NoLabelSet, _, u64>(&total, None)?;
     }
     Ok(())
 }

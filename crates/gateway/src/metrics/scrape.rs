@@ -138,16 +138,6 @@ fn encode_counted(families: &mut Families<'_>, counted: &Counted) -> Result<(), 
         Counter(counted.runs_quarantined),
     )?;
     families.one(
-        "interlock_budget_overdraft",
-        "Settlements in this process of more than was reserved",
-        Counter(counted.budget_overdrafts),
-    )?;
-    families.one(
-        "interlock_budget_warnings",
-        "Thresholds of budgets that were reached, as this process has seen",
-        Counter(counted.budget_warnings),
-    )?;
-    families.one(
         "job_lock_wait",
         "Seconds from when a job was queued until its lease began",
         Seconds(&counted.job_lock_wait),

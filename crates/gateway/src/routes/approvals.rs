@@ -1,8 +1,11 @@
 //! Approvals: listed, approved, rejected.
 
+use std::collections::BTreeMap;
+
 use interlock_api::Code;
-use interlock_api::approvals::{ApprovalView, ResolvedApproval, VerdictRequest};
+use interlock_api::approvals::{ApprovalView, AskedBudgetView, ResolvedApproval, VerdictRequest};
 use interlock_backend::verbs::ListApprovals;
+use interlock_control::budget_questions::{BudgetQuestion, question};
 use interlock_model::JobId;
 use interlock_model::approval::{Approval, ApprovalState, Decision, Resolution, Verdict};
 
@@ -22,18 +25,46 @@ async fn list(caller: Caller, parameters: Parameters) -> Answer<Page<ApprovalVie
     caller.may_list(Permission::ReadRest)?;
     let page = parameters.page()?;
     let found = caller.app.store.call(ListApprovals { tenant: caller.tenant.clone(), page }).await?;
-    Ok(page_of(caller.seen(found, |approval| &approval.workflow), view))
+    let seen = caller.seen(found, |approval| &approval.workflow);
+    let mut budgets = BTreeMap::new();
+    for approval in &seen.items {
+        let asked = approval.because.as_ref().and_then(|because| because.budget.clone());
+        let Some(asked) = asked else { continue };
+        if let Some(question) = question(&caller.app.stages.process, &caller.tenant, asked).await? {
+            budgets.insert(approval.job.clone(), question);
+        }
+    }
+    Ok(page_of(seen, |approval| {
+        let budget = budgets.remove(&approval.job);
+        view(approval, budget)
+    }))
 }
 
-fn view(approval: Approval) -> ApprovalView {
-    let Approval { job, workflow, requested_at, input, state: _ } = approval;
+fn view(approval: Approval, budget: Option<BudgetQuestion>) -> ApprovalView {
+    let Approval { job, workflow, requested_at, input, state: _, because } = approval;
+    let now = budget.as_ref().map(|question| question.sentence.clone());
     ApprovalView {
+        detail: now.or_else(|| because.map(|because| because.detail)),
+        budget: budget.map(budget_view),
         run_id: job.run,
         step_id: job.step.clone(),
         job_id: job,
         workflow_id: workflow,
         requested_at: requested_at.into(),
         input,
+    }
+}
+
+fn budget_view(question: BudgetQuestion) -> AskedBudgetView {
+    let BudgetQuestion { asked, unit, limit, remaining, resets_at, sentence: _ } = question;
+    AskedBudgetView {
+        key: asked.group.key(),
+        name: asked.name,
+        unit,
+        reserve: asked.reserve.to_string(),
+        remaining: remaining.to_string(),
+        limit: limit.to_string(),
+        resets_at: resets_at.map(Into::into),
     }
 }
 

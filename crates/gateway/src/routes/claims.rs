@@ -8,13 +8,13 @@ use interlock_api::jobs::{
     HeartbeatRequest, ProgressRequest,
 };
 use interlock_backend::jobs::{Claim, Claimed, Heartbeat, LeaseTerm, Progress};
-use interlock_model::budget::{Amount, InvalidAmount, JobUsage, USAGE_MAX};
+use interlock_model::budget::{JobUsage, read_usage};
 use interlock_model::job::{JobOutcome, NewJob};
 use interlock_model::lease::FENCE_MAX;
 use interlock_model::scheduling::Edge;
 use interlock_model::time::millis;
 use interlock_model::trace::TraceParent;
-use interlock_model::{BudgetName, Fence, JobId, WorkerId};
+use interlock_model::{Fence, JobId, WorkerId};
 
 use super::{Answer, Caller, Json, Named, Payload, Permission, Refusal, bounded, bounded_text, endpoints};
 use crate::metrics::FencedWrite;
@@ -27,9 +27,6 @@ const LEASE_MS_MAX: u64 = 3_600_000;
 const CAPABILITIES_MAX: usize = 64;
 const CAPABILITY_CHARS_MAX: usize = 128;
 const MESSAGE_CHARS_MAX: usize = 4_096;
-
-/// Of the name of a field in an error.
-const FIELD_CHARS_MAX: usize = 80;
 
 endpoints!("workers": claim, heartbeat, progress, complete, fail);
 
@@ -175,16 +172,7 @@ async fn fail(
 
 /// What the worker says that it has spent.
 fn usage_of(written: BTreeMap<String, String>) -> Result<JobUsage, Refusal> {
-    bounded("usage", written.len() as u64, (0, USAGE_MAX as u64))?;
-    let read = |(name, amount): (String, String)| {
-        let field = format!("usage.{}", name.chars().take(FIELD_CHARS_MAX).collect::<String>());
-        let invalid = |error: String| Refusal::invalid(format!("{field}: {error}"));
-        let name: BudgetName =
-            name.parse().map_err(|_| invalid("it is not the name of a budget".to_owned()))?;
-        let amount: Amount = amount.parse().map_err(|error: InvalidAmount| invalid(error.to_string()))?;
-        Ok((name, amount))
-    };
-    written.into_iter().map(read).collect()
+    read_usage(written).map_err(|error| Refusal::invalid(error.to_string()))
 }
 
 /// To the end, because under the strategy `lock` a result acquires its run.

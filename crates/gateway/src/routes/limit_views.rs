@@ -101,35 +101,41 @@ pub(super) fn waiting_for(wait: &RunWait, head: &Head, now: Timestamp) -> RunWai
 }
 
 pub(super) fn explain_view(workflow: WorkflowId, explanation: &Explanation) -> ExplainView {
-    let Explanation { arrival, taken_in_by, groups, now } = explanation;
-    let (outcome, decides) = fate(*arrival, taken_in_by.map(|(_, quiet)| quiet), *now);
-    let deciding = decides.and_then(|(at, fullness)| Some((groups.get(at)?, fullness)));
-    let detail = match deciding {
+    let Explanation { taken_in_by, groups, now, .. } = explanation;
+    let (outcome, deciding) = deciding(explanation);
+    let detail = match &deciding {
         None => "it would start now".to_owned(),
-        Some((matched, fullness)) => {
-            let blocked = matched.blocked(fullness);
-            let outcome = match outcome {
-                StartFate::Reject => WaitOutcome::Rejected,
-                StartFate::QueueFull => WaitOutcome::QueueFull,
-                StartFate::Start
-                | StartFate::Queue
-                | StartFate::Join
-                | StartFate::Debounce
-                | StartFate::ReplaceQueued
-                | StartFate::ReplaceRunning => WaitOutcome::Queued { position: None },
-            };
-            LimitWait { blocked: &blocked, outcome, now: *now, oldest: None, pause: None }.sentence()
+        Some((blocked, outcome)) => {
+            LimitWait { blocked, outcome: *outcome, now: *now, oldest: None, pause: None }.sentence()
         }
     };
     ExplainView {
         workflow,
         outcome,
-        decided_by: deciding.map(|(matched, _)| matched.claim.limit.clone()),
+        decided_by: deciding.map(|(blocked, _)| blocked.limit),
         taken_in_by: taken_in_by.map(|(run, _)| run),
         detail,
         limits: groups.iter().map(matched_limit).collect(),
         warnings: warnings(groups),
     }
+}
+
+/// What a start would come to, and the obstacle that decides, if there is one.
+pub(super) fn deciding(explanation: &Explanation) -> (StartFate, Option<(Blocked, WaitOutcome)>) {
+    let Explanation { arrival, taken_in_by, groups, now } = explanation;
+    let (fate, decides) = fate(*arrival, taken_in_by.map(|(_, quiet)| quiet), *now);
+    let outcome = match fate {
+        StartFate::Reject => WaitOutcome::Rejected,
+        StartFate::QueueFull => WaitOutcome::QueueFull,
+        StartFate::Start
+        | StartFate::Queue
+        | StartFate::Join
+        | StartFate::Debounce
+        | StartFate::ReplaceQueued
+        | StartFate::ReplaceRunning => WaitOutcome::Queued { position: None },
+    };
+    let blocked = decides.and_then(|(at, fullness)| Some(groups.get(at)?.blocked(fullness)));
+    (fate, blocked.map(|blocked| (blocked, outcome)))
 }
 
 /// The outcome, and the group that decides, with why it is full.

@@ -134,6 +134,8 @@ async fn budget_figures(app: &Shared, tenant: &TenantId) -> Result<Vec<BudgetFig
             budget: view.budget.name.clone(),
             total: usage.total,
             limit,
+            overdrafts: view.budget.overdrafts,
+            warnings: view.budget.warnings,
         })
     });
     Ok(figures.collect())

@@ -7,7 +7,7 @@ use interlock_api::runs::{
     AwaitedEventView, FailureView, MoveRequest, ParentView, QueueEnd, RunQuery, RunSummary, RunView, StepView,
 };
 use interlock_backend::runs::{self, RunFilter};
-use interlock_backend::verbs::{ListRuns, ReadRun, ReadWorkflowVersion};
+use interlock_backend::verbs::{ListRuns, ReadQueuedRun, ReadRun, ReadWorkflowVersion};
 use interlock_backend::workflows::WorkflowVersion;
 use interlock_control::limit_usage::run_wait;
 use interlock_model::event::AwaitedEvent;
@@ -95,9 +95,16 @@ async fn move_queued(
     if app.stages.limits.move_run(&tenant, id, to == QueueEnd::Front).await? {
         return Ok(StatusCode::NO_CONTENT);
     }
+    let queued = app.store.call(ReadQueuedRun { tenant: tenant.clone(), run: id }).await?;
     let run = found(app.store.call(ReadRun { tenant, run: id }).await?, &id)?;
-    let status = run.head.status.name();
-    let sentence = format!("run {id} does not wait in a queue: it is {status}. Nothing was changed");
+    let why = match queued.and_then(|queued| queued.quiet) {
+        Some(quiet) => format!(
+            "it waits for newer starts until {}, and then goes on by itself, or into the queue of a full limit",
+            quiet.until
+        ),
+        None => format!("it is {}", run.head.status.name()),
+    };
+    let sentence = format!("run {id} does not wait in a queue: {why}. Nothing was changed");
     Err(Refusal::new(Code::Conflict, sentence))
 }
 

@@ -5,9 +5,10 @@ use interlock_backend::verbs::ReadWorkflow;
 use interlock_control::why::WhyAnswer;
 use interlock_model::lock::{LockName, StageLock};
 use interlock_model::time::millis;
-use interlock_model::why::{Cause, Holder};
+use interlock_model::why::{Cause, CauseCode, Holder, WaitOutcome};
 use interlock_model::{JobId, Resource, RunId, WorkflowId};
 
+use super::limit_views::deciding;
 use super::{Answer, Caller, Json, Parameters, Permission, Refusal, endpoints, found};
 use crate::path::named;
 
@@ -47,12 +48,33 @@ async fn why(caller: Caller, parameters: Parameters) -> Answer<WhyView> {
             caller.may_for(Permission::ReadRuns, &id)?;
             let read = ReadWorkflow { tenant: tenant.clone(), id: id.clone() };
             found(caller.app.store.call(read).await?, &id)?;
-            why.start(tenant).await?
+            why_start(&caller, &id).await?
         }
     };
     let WhyAnswer { state, now, causes, more } = answer;
     let causes = causes.into_iter().map(cause_view).collect();
     Ok(Json(WhyView { subject: text.to_owned(), state, time: now.into(), causes, more: more as u64 }))
+}
+
+/// What `limits explain` says of a start of this workflow, with who holds the slots. The tenant's own are looked at closer.
+async fn why_start(caller: &Caller, workflow: &WorkflowId) -> Result<WhyAnswer, Refusal> {
+    let Caller { app, tenant, .. } = caller;
+    let (explanation, unknown) = app.stages.limits.explain_workflow(tenant, workflow).await?;
+    let (why, (_, decided)) = (&app.stages.why, deciding(&explanation));
+    let is_cap = |outcome| outcome == WaitOutcome::Rejected;
+    let mut answer = match decided.filter(|(blocked, outcome)| !(blocked.is_of_tenant() && is_cap(*outcome)))
+    {
+        Some((blocked, outcome)) => why.start_in(tenant, &blocked, outcome).await?,
+        None => why.start(tenant).await?,
+    };
+    answer.causes.extend(unknown.iter().map(|limit| {
+        let sentence = format!(
+            "what limit `{limit}` does to a start depends on its input or labels: `interlock limits explain --workflow \
+             {workflow} --input JSON` says it"
+        );
+        Cause::new(CauseCode::Depends, sentence)
+    }));
+    Ok(answer)
 }
 
 async fn why_run(caller: &Caller, run: RunId) -> Result<WhyAnswer, Refusal> {

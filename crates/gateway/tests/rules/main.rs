@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod bad_documents;
 mod bad_input;
 mod browsers;
 mod budgets;
@@ -16,6 +17,7 @@ mod lists;
 mod locks;
 mod matrix;
 mod probes;
+mod query;
 mod retry_policies;
 mod rollouts;
 mod server;

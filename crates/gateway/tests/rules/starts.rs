@@ -66,8 +66,9 @@ async fn the_same_key_and_payload_return_the_same_run_even_at_the_cap() {
 async fn a_key_in_the_url_is_not_an_idempotency_key() {
     let server = Server::start().await;
     server.save(&one_step("wf")).await;
-    let start = || server.post("/api/v1/workflows/wf/runs?idempotency_key=k").send();
-    assert_ne!(start().await.ok(200)["run_id"], start().await.ok(200)["run_id"]);
+    let refused = server.post("/api/v1/workflows/wf/runs?idempotency_key=k").send().await;
+    let problem = refused.problem(400, "invalid_request");
+    assert!(problem["error"].as_str().unwrap().contains("\"idempotency_key\""), "{problem}");
 }
 
 #[tokio::test]

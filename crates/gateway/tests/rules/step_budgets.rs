@@ -159,6 +159,16 @@ async fn an_exhausted_budget_asks_a_person_who_lets_one_job_pass() {
     let run = server.run("wf", &json!({})).await;
     let held = waiting(&server, &run, "budget_approval").await;
     assert!(held["detail"].as_str().unwrap().starts_with("budget llm has 0.02 usd left"), "{held}");
+    let approval = server.get("/api/v1/approvals").send().await.ok(200)["items"][0].clone();
+    let asked =
+        json!({"name": "llm", "unit": "usd", "reserve": "0.05", "remaining": "0.02", "limit": "0.02"});
+    assert_eq!(approval["budget"], asked, "a budget without a window never resets");
+    for query in [format!("run_id={run}"), format!("job_id={run}:build@1")] {
+        let why = server.get(&format!("/api/v1/why?{query}")).send().await.ok(200);
+        assert_eq!(why["causes"][0]["code"], "approval_open", "{why}");
+        let said = why["causes"][0]["detail"].as_str().unwrap();
+        assert!(said.ends_with(approval["detail"].as_str().unwrap()), "{said} {approval}");
+    }
     let approve = format!("/api/v1/approvals/{run}:build@1/approve");
     server.post(&approve).json(&json!({})).send().await.ok(200);
     let claimed = server.claim_one("w1").await;
@@ -167,6 +177,32 @@ async fn an_exhausted_budget_asks_a_person_who_lets_one_job_pass() {
     assert_eq!(server.ended(&run).await["status"], "succeeded");
     let shown = server.get("/api/v1/budgets/llm").send().await.ok(200);
     assert_eq!((&shown["usage"]["spent"], &shown["usage"]["overdraft"]), (&json!("0.05"), &json!("0.03")));
+}
+
+/// Also of a result, not only of a settlement over HTTP.
+#[tokio::test]
+async fn a_result_that_reaches_a_threshold_is_an_event_and_a_metric() {
+    let warned = json!({"unit": "usd", "amount": "0.1", "per": "total", "warn_at": [50, 90]});
+    let server = prepared(&warned).await;
+    let run = server.run("wf", &json!({})).await;
+    let claimed = server.claim_one("w1").await;
+    server.report(&claimed, "complete", json!({"usage": {"llm": "0.06"}})).await.ok(200);
+    server.ended(&run).await;
+    let shown = server.get("/api/v1/budgets/llm").send().await.ok(200);
+    let event = &shown["events"][0];
+    assert_eq!(
+        (&event["event"], &event["percent"], &event["used"]),
+        (&json!("warned"), &json!(50), &json!("0.06"))
+    );
+    let metrics = async || String::from_utf8(server.get("/metrics").send().await.body).unwrap();
+    let wanted = [
+        "interlock_budget_warnings_total 1",
+        "interlock_budget_overdraft_total 1",
+        "interlock_budget_spent{tenant=\"default\",budget=\"llm\"} 0.06",
+        "interlock_budget_reserved{tenant=\"default\",budget=\"llm\"} 0.0",
+        "interlock_budget_unsettled{tenant=\"default\",budget=\"llm\"} 0.0",
+    ];
+    until_matches("the metrics have it", metrics, |text| wanted.iter().all(|line| text.contains(line))).await;
 }
 
 #[tokio::test]
@@ -196,4 +232,25 @@ async fn a_run_that_is_cancelled_before_a_worker_has_its_job_releases_what_it_re
     server.post(&format!("/api/v1/workflow-runs/{run}/cancel")).json(&json!({})).send().await;
     server.ended(&run).await;
     assert_eq!(usage(&server).await, ["0", "0", "0"]);
+}
+
+/// What is left changes while a person is asked.
+#[tokio::test]
+async fn an_approval_shows_what_is_left_of_its_budget_now_and_when_it_resets() {
+    let daily =
+        json!({"unit": "usd", "amount": "0.02", "per": "day", "key": "input.user", "on_exhausted": "ask"});
+    let server = prepared(&daily).await;
+    let run = server.run("wf", &json!({"user": "ann"})).await;
+    waiting(&server, &run, "budget_approval").await;
+    let spend = json!({"amount": "0.01", "ttl_ms": 60_000, "request_id": "r1", "key": "ann"});
+    server.post("/api/v1/budgets/llm/reserve").json(&spend).send().await.ok(200);
+    let approval = server.get("/api/v1/approvals").send().await.ok(200)["items"][0].clone();
+    let budget = &approval["budget"];
+    assert_eq!((&budget["key"], &budget["remaining"]), (&json!("ann"), &json!("0.01")), "{approval}");
+    assert!(budget["resets_at"].as_str().unwrap().ends_with("T00:00:00.000Z"), "{budget}");
+    let detail = approval["detail"].as_str().unwrap();
+    assert!(detail.starts_with("budget llm of \"ann\" has 0.01 usd left of 0.02 today"), "{detail}");
+    assert!(detail.contains("It resets at "), "{detail}");
+    let why = server.get(&format!("/api/v1/why?run_id={run}")).send().await.ok(200);
+    assert!(why["causes"][0]["detail"].as_str().unwrap().ends_with(detail), "{why}");
 }

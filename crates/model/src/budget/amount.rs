@@ -70,16 +70,17 @@ impl Amount {
 /// A text that is no amount.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{text:?} is no amount: write a decimal number of at least 0 and below 9000000000, with up to six digits after the \
-     point, as a text, such as \"0.05\""
+    "{text:?} is no amount: write a decimal number {range}, with up to six digits after the point, as a text, such as \
+     \"0.05\""
 )]
 pub struct InvalidAmount {
     text: String,
+    range: &'static str,
 }
 
 impl InvalidAmount {
-    fn new(text: &str) -> Self {
-        Self { text: text.chars().take(80).collect() }
+    fn new(text: &str, range: &'static str) -> Self {
+        Self { text: text.chars().take(80).collect(), range }
     }
 }
 
@@ -87,7 +88,7 @@ impl FromStr for Amount {
     type Err = InvalidAmount;
 
     fn from_str(text: &str) -> Result<Self, InvalidAmount> {
-        let invalid = || InvalidAmount::new(text);
+        let invalid = || InvalidAmount::new(text, "of at least 0 and below 9000000000");
         let (whole, fraction) =
             text.split_once('.').map_or((text, None), |(whole, part)| (whole, Some(part)));
         let is_number = |part: &str, most: usize| {
@@ -164,7 +165,11 @@ impl FromStr for Delta {
 
     fn from_str(text: &str) -> Result<Self, InvalidAmount> {
         let (digits, is_negative) = text.strip_prefix('-').map_or((text, false), |digits| (digits, true));
-        let size = Self::from(digits.parse::<Amount>().map_err(|_| InvalidAmount::new(text))?);
+        let size = Self::from(
+            digits
+                .parse::<Amount>()
+                .map_err(|_| InvalidAmount::new(text, "between -9000000000 and 9000000000"))?,
+        );
         Ok(if is_negative { Self(-size.0) } else { size })
     }
 }

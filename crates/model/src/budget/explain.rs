@@ -7,7 +7,7 @@ use crate::Timestamp;
 pub fn exhausted(
     (name, document): (&str, &BudgetDocument),
     (group, window): (&BudgetGroup, &Window),
-    state: &LedgerState,
+    (state, ahead): (&LedgerState, u32),
     (asked, now): (Amount, Timestamp),
 ) -> String {
     let unit = &document.unit;
@@ -28,6 +28,10 @@ pub fn exhausted(
     }
     if !ledger.unsettled.is_zero() {
         sentences.push(format!("{} expired unsettled.", ledger.unsettled));
+    }
+    if ahead > 0 {
+        let jobs = if ahead == 1 { "1 job has" } else { &format!("{ahead} jobs have") };
+        sentences.push(format!("{jobs} waited for it longer."));
     }
     sentences.push(match window.until {
         Some(until) => format!("It resets at {until} (in {}).", duration(until, now)),

@@ -18,7 +18,7 @@ pub use document::{BudgetDocument, InvalidBudget, OnExhausted, UNIT_CHARS_MAX, W
 pub use explain::exhausted;
 pub use ledger::{Increase, Ledger, LedgerState, WarnMark, Warning, limit};
 pub use permit::{BudgetGroup, InvalidKey, Permit, PermitEnd, PermitState, permit_id};
-pub use step::{JobUsage, StepBudget, USAGE_MAX, job_permit_id, spending_run};
+pub use step::{InvalidUsage, JobUsage, StepBudget, USAGE_MAX, job_permit_id, read_usage, spending_run};
 pub use window::{Period, Window};
 
 /// Budgets that a tenant may have.
@@ -59,6 +59,10 @@ pub const INCREASE_MAX: Duration = Duration::from_hours(366 * 24);
 
 /// Permits whose time has come that one reservation ends beside its own work.
 pub const EXPIRED_AT_ONCE_MAX: usize = 64;
+
+/// Waiting jobs that are woken in one step, and those ahead of another that are counted.
+pub const WOKEN_AT_ONCE_MAX: usize = 32;
+pub const AHEAD_COUNTED_MAX: usize = 100;
 
 #[cfg(test)]
 mod tests;

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::document::KEY_ROOTS;
-use super::{Amount, BudgetDocument, BudgetGroup, Period};
+use super::{Amount, BudgetDocument, BudgetGroup, InvalidAmount, Period};
 use crate::expression::Expression;
 use crate::limit::rule::StartFacts;
 use crate::run::Start;
@@ -14,6 +14,9 @@ use crate::{BudgetName, JobId, PermitId, RunId, TenantId};
 
 /// Budgets that one result may report the usage of.
 pub const USAGE_MAX: usize = 16;
+
+/// Characters of a field's name in an error.
+const FIELD_CHARS_MAX: usize = 80;
 
 /// What a step reserves for each of its jobs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,6 +34,30 @@ impl StepBudget {
 
 /// What the worker of a job has spent, by budget.
 pub type JobUsage = BTreeMap<BudgetName, Amount>;
+
+/// What a worker says that it has spent, of which this is not valid.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{field}: {reason}")]
+pub struct InvalidUsage {
+    pub field: String,
+    pub reason: String,
+}
+
+/// Reads amounts by budget, as workers write them.
+pub fn read_usage(written: BTreeMap<String, String>) -> Result<JobUsage, InvalidUsage> {
+    if written.len() > USAGE_MAX {
+        let reason = format!("{} is out of bounds; from 0 to {USAGE_MAX}", written.len());
+        return Err(InvalidUsage { field: "usage".to_owned(), reason });
+    }
+    let read = |(name, amount): (String, String)| {
+        let field: String = format!("usage.{name}").chars().take(FIELD_CHARS_MAX).collect();
+        let invalid = |reason: String| InvalidUsage { field: field.clone(), reason };
+        let name = name.parse().map_err(|_| invalid("it is not the name of a budget".to_owned()))?;
+        let amount = amount.parse().map_err(|error: InvalidAmount| invalid(error.to_string()))?;
+        Ok((name, amount))
+    };
+    written.into_iter().map(read).collect()
+}
 
 /// The permit of a job: each attempt is a job of its own. No request over HTTP can have its id.
 pub fn job_permit_id(tenant: &TenantId, name: &BudgetName, job: &JobId) -> PermitId {

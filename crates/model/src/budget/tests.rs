@@ -321,7 +321,7 @@ fn the_sentence_says_what_is_left_who_has_the_rest_and_when_it_resets() {
     };
     let group = BudgetGroup::new(None, Some("ann")).unwrap();
     let state = ledger.under(document.amount);
-    let text = exhausted(("llm", &document), (&group, &window), &state, (amount("0.05"), now));
+    let text = exhausted(("llm", &document), (&group, &window), (&state, 0), (amount("0.05"), now));
     assert_eq!(
         text,
         "budget llm of \"ann\" has 0.02 usd left of 20 today, and the reservation needs 0.05. 1.1 is reserved by 4 open \

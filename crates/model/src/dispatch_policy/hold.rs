@@ -5,9 +5,10 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use crate::budget::BudgetGroup;
 use crate::history::{Event, EventKind};
 use crate::job::NewJob;
-use crate::{JobId, Timestamp};
+use crate::{BudgetName, JobId, Timestamp};
 
 /// A new job that has to be decided about before it enters its queue.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -68,12 +69,23 @@ pub struct Hold {
     /// When it is evaluated again; absent while it waits for an approval.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub look_at: Option<Timestamp>,
+    /// Where it waits for its budget, if it does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub place: Option<BudgetPlace>,
+}
+
+/// The place of a job among those that wait for the same amount: in the order in which they began to wait for it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct BudgetPlace {
+    pub budget: BudgetName,
+    pub group: BudgetGroup,
+    pub since: Timestamp,
 }
 
 impl Hold {
     /// A hold that is due for evaluation at once.
     pub fn new(reason: HoldReason, now: Timestamp, detail: String) -> Self {
-        Self { reason, detail, since: now, looks: 0, look_at: Some(now) }
+        Self { reason, detail, since: now, looks: 0, look_at: Some(now), place: None }
     }
 
     /// The hold after another evaluation at `now`, to be evaluated again after `wait`.
@@ -87,7 +99,8 @@ impl Hold {
         if reason == self.reason {
             return Self { detail, looks: self.looks.saturating_add(1), look_at, ..self };
         }
-        Self { reason, detail, since: now, looks: 1, look_at }
+        let place = self.place.filter(|_| reason.is_of_budget());
+        Self { reason, detail, since: now, looks: 1, look_at, place }
     }
 
     /// The timeline event for a job that is held for a new reason.

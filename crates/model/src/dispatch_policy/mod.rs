@@ -6,6 +6,6 @@ mod rules;
 mod service;
 
 pub use breaker::{Breaker, BreakerState, Permission};
-pub use hold::{HeldJob, Hold, HoldReason};
+pub use hold::{BudgetPlace, HeldJob, Hold, HoldReason};
 pub use rules::{Action, Facts, InvalidRules, Mismatch, Rule, Rules, Throttle, TopicPattern};
 pub use service::{Answer, AnsweredDecision, FailureMode, Question, ServiceTerms};

@@ -17,6 +17,8 @@ pub(super) const DELAY_SECONDS_MAX: u32 = 604_800;
 /// Groups of a fair queue that may have weights of their own.
 const WEIGHTS_MAX: usize = 100;
 const WEIGHT_MAX: u32 = 1_000;
+/// Characters of the name of a group in an error.
+const GROUP_CHARS_SHOWN: usize = 80;
 
 /// A document that is not a limit: where, and why.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -106,8 +108,11 @@ fn check_fair(queue: &QueueDocument) -> Result<(), InvalidLimit> {
     let count = weights.len();
     require("queue.weights", count <= WEIGHTS_MAX, format!("use at most {WEIGHTS_MAX}"))?;
     for (group, weight) in weights {
-        require("queue.weights", group.parse::<GroupKey>().is_ok(), InvalidGroup.to_string())?;
-        within("queue.weights", Some(*weight), WEIGHT_MAX)?;
+        let named: String = group.chars().take(GROUP_CHARS_SHOWN).collect();
+        let problem = format!("group {named:?}: {InvalidGroup}");
+        require("queue.weights", group.parse::<GroupKey>().is_ok(), problem)?;
+        let problem = format!("group {named:?} has {weight}: use a number from 1 to {WEIGHT_MAX}");
+        require("queue.weights", (1..=WEIGHT_MAX).contains(weight), problem)?;
     }
     Ok(())
 }

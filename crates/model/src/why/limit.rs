@@ -81,7 +81,8 @@ impl Blocked {
         }
     }
 
-    fn is_of_tenant(&self) -> bool {
+    /// Whether it is the cap of the tenant.
+    pub fn is_of_tenant(&self) -> bool {
         self.limit.as_str() == TENANT_RUNS
     }
 }

@@ -40,6 +40,19 @@ impl Budgets {
         known.and_then(|place| self.amounts.get(place)).copied().unwrap_or_default()
     }
 
+    /// What is left for the group of a queue, `tenant/budget/group/`. None: in more than one window, or nothing was ever
+    /// reserved.
+    pub(super) fn left_in(&self, budget: &str, queue: &str) -> Option<Amount> {
+        let group = queue.strip_prefix(budget)?.trim_matches('/');
+        let is_of_group = |key: &str| {
+            let place = key.strip_prefix(budget).and_then(|rest| rest.strip_prefix('/'));
+            place.and_then(|place| place.split_once('/')).is_some_and(|(_, of)| of == group)
+        };
+        let mut ledgers = self.ledger_rows.iter().filter(|(key, _)| is_of_group(key));
+        let (_, ledger) = ledgers.next().filter(|_| ledgers.next().is_none())?;
+        Some(ledger.remaining(self.amount_of(budget)))
+    }
+
     /// What counts against the amount at a place: what was settled, and what may still be.
     fn sums(&self, budget: &Place, place: &str) -> (Amount, Amount) {
         let all = self.permits.iter().filter(|((of, _), known)| of == budget && known.place == place);

@@ -4,6 +4,7 @@
 
 mod admission;
 mod approvals;
+mod budget_queues;
 mod budgets;
 mod children;
 mod debounce;
@@ -75,6 +76,7 @@ pub(crate) struct Checker {
     approvals: BTreeMap<JobId, approvals::Approval>,
     locks: locks::Locks,
     budgets: budgets::Budgets,
+    budget_queues: budget_queues::BudgetQueues,
     /// Children that steps wait for, by the calls.
     wanted: BTreeMap<RunId, ParentLink>,
     /// Events that were posted, by the answers.
@@ -126,6 +128,7 @@ impl Checker {
             approvals: BTreeMap::new(),
             locks: locks::Locks::default(),
             budgets: budgets::Budgets::default(),
+            budget_queues: budget_queues::BudgetQueues::default(),
             wanted: BTreeMap::new(),
             sent_events: BTreeSet::new(),
             keyed_events: BTreeSet::new(),

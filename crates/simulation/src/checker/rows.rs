@@ -133,6 +133,7 @@ impl Checker {
         }
         self.judge_events(writes);
         self.check_jobs_and_permits(writes);
+        self.check_budget_queues(writes);
     }
 
     fn row_written(&mut self, action: &str, (table, key, value): &Write) {
@@ -165,6 +166,9 @@ impl Checker {
             }
             (Table::BudgetPermits | Table::BudgetLedgers, value) => {
                 self.budget_row_written(*table, key, value.as_deref());
+            }
+            (Table::BudgetQueue | Table::Held, value) => {
+                self.queue_row_written(*table, key, value.as_deref());
             }
             _ => {}
         }

@@ -1,7 +1,8 @@
--- needs: failures, ledger, status
+-- needs: failures, ledger, status, budget_queue
 -- Budgets. One hash has those of a tenant by name; each has its ledgers by `window/group` and their places in order, its
--- permits, what is due of it by when, its ended permits by when they are forgotten, and what happened to it. A list names the
--- budgets by when the first thing is due. Rows are packed: they hold numbers that text would cut.
+-- permits, what is due of it by when, its ended permits by when they are forgotten, the jobs that wait for it by
+-- `group/since/job`, and what happened to it. A list names the budgets by when the first thing is due. Rows are packed: they
+-- hold numbers that text would cut.
 local budgets, first_due = key('wf:budgets'), key('wf:budgets:due')
 -- The wall clock, which windows and increases follow.
 local lead = call.wall_lead or 0
@@ -34,7 +35,7 @@ end
 -- Removes everything of a budget but its row.
 local function delete_parts(name)
   redis.call('UNLINK', key('wf:budget:ledgers', name), key('wf:budget:places', name), key('wf:budget:permits', name),
-    key('wf:budget:due', name), key('wf:budget:ended', name), key('wf:budget:events', name))
+    key('wf:budget:due', name), key('wf:budget:ended', name), key('wf:budget:events', name), key('wf:budget:queue', name))
   redis.call('ZREM', first_due, name)
 end
 
@@ -74,6 +75,13 @@ local function ledger_state(budget, place)
   local limit = amount_limit(budget, ledger, group_at(place))
   local remaining = minus(minus(minus(limit, ledger.spent), ledger.reserved), ledger.unsettled)
   return { ledger = ledger, limit = limit, remaining = remaining }
+end
+
+-- Makes the first jobs due that wait for an amount of which enough is left now.
+local function wake_group(budget, group)
+  wake_waiting(budget.name, group, function()
+    return ledger_state(budget, (budget.window or '') .. '/' .. group)
+  end)
 end
 
 -- Changes the ledger at a place, and the total of its window.
@@ -169,6 +177,7 @@ local function warn_of(budget, place)
     end
   end
   if #warnings > 0 then
+    budget.warnings = (budget.warnings or 0) + #warnings
     write_ledger(budget.name, place, ledger)
   end
   return warnings
@@ -202,6 +211,12 @@ local function end_permit(budget, permit, state, spent)
   local kept = state == 'unsettled' and limits.unsettled_kept or limits.settled_kept
   redis.call('ZADD', key('wf:budget:ended', budget.name), integer(now + kept), permit.id)
   write_permit(budget, permit)
+  if state == 'settled' and permit.settled > permit.granted then
+    budget.overdrafts = (budget.overdrafts or 0) + 1
+  end
+  if state ~= 'unsettled' then
+    wake_group(budget, permit.group)
+  end
   return warn_of(budget, place)
 end
 
@@ -353,6 +368,6 @@ local function decide_permit(verb)
     end
     save_budget(budget)
     return answer({ permit = permit, state = ledger_state(budget, place_of_permit(permit)), has_ended = warnings ~= nil,
-      warnings = warnings or {} })
+      warnings = warnings or {}, woken = count_woken() })
   end)
 end

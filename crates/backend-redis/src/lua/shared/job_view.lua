@@ -15,16 +15,25 @@ local function lease_of(found)
     expires_at = found.expires_at, claimed_at = found.claimed_at, edge = found.edge }
 end
 
+-- Where a job waits for its budget.
+local function budget_place_of(found)
+  if not found.place then
+    return nil
+  end
+  local group, since = string.match(found.place, '^([^/]*)/([^/]*)/')
+  return { budget = found.budget, group = group, since = tonumber(since) }
+end
+
 local function hold_of(found)
   return found.held and { reason = found.held, detail = found.held_detail, since = found.held_since,
-    looks = found.held_looks, look_at = found.held_until }
+    looks = found.held_looks, look_at = found.held_until, place = budget_place_of(found) }
 end
 
 -- A job with its lease, its policy hold and its end, as far as there are any; and the bytes of its document.
 local function view_job(job)
   local found = read_fields(key('wf:job', job), 'job', 'created_at', 'worker', 'fence', 'ttl', 'expires_at',
     'claimed_at', 'edge', 'held', 'held_detail', 'held_since', 'held_looks', 'held_until', 'end_cause', 'end_at',
-    'end_held', 'end_fence', 'end_worker', 'end_result', 'permit')
+    'end_held', 'end_fence', 'end_worker', 'end_result', 'permit', 'budget', 'place')
   local ended = found.end_cause and { cause = found.end_cause, at = found.end_at, held = found.end_held,
     fence = found.end_fence, worker = found.end_worker, result = found.end_result }
   local document, bytes = show_text(found.job, 'job', job)

@@ -41,10 +41,30 @@ local function write_hold(job, reason, detail, until_time)
   end
 end
 
+-- The job waits for its budget no more. Those behind it are woken if there is enough for them.
+local function leave_budget(job)
+  -- needs: budgets
+  local hash = key('wf:job', job)
+  local name, place = unpack(redis.call('HMGET', hash, 'budget', 'place'))
+  if place then
+    redis.call('HDEL', hash, 'place')
+    pcall(function()
+      redis.call('ZREM', key('wf:budget:queue', name), place)
+      local budget = read_budget(name)
+      if budget then
+        wake_group(budget, string.match(place, '^[^/]*'))
+      end
+    end)
+  end
+end
+
 -- The job is held no more.
 local function unhold(job)
   redis.call('ZREM', key('wf:held'), job)
   redis.call('HDEL', key('wf:job', job), 'held', 'held_detail', 'held_since', 'held_looks', 'held_until')
+  if redis.call('HEXISTS', key('wf:job', job), 'place') == 1 then
+    leave_budget(job)
+  end
 end
 
 -- Writes a new job down, in no queue, to be decided about at once.

@@ -1,7 +1,7 @@
--- needs: ledger, budgets, fence, status
+-- needs: ledger, budgets, budget_queue, fence, status
 -- Reserving from a budget. What is asked for has: `permit`, the id; `revision`, of the document that `window` and `group` were
 -- computed by; `run`, whose amount it is, if it is one run's; `amount`, and `least`, which would do; and `ttl`, or the `job`
--- with which the permit ends.
+-- with which the permit ends, and the `place` where it waits if it does.
 local function run_over(run)
   if not run then
     return nil
@@ -47,8 +47,12 @@ local function reserve_from(budget, asked)
     return refused
   end
   local state = ledger_state(budget, place)
-  if state.remaining < asked.least then
-    return { outcome = 'exhausted', state = state, now = wall }
+  local ahead, is_blocked = 0, false
+  if asked.place then
+    ahead, is_blocked = ahead_of(budget.name, asked.place, state.limit)
+  end
+  if is_blocked or state.remaining < asked.least then
+    return { outcome = 'exhausted', state = state, now = wall, ahead = ahead }
   end
   return grant_permit(budget, asked, place, state.remaining)
 end

@@ -3,7 +3,7 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use interlock_model::approval::{Approval, ApprovalState};
+use interlock_model::approval::{Approval, ApprovalState, AskedBecause};
 use interlock_model::budget::{Period, job_permit_id};
 use interlock_model::dispatch_policy::{HoldReason, Throttle};
 use interlock_model::{JobId, TenantId};
@@ -54,6 +54,7 @@ impl Walk {
             group: self.budget_group((document.per == Period::Run).then_some(job.run)),
             permit: job_permit_id(tenant, &name, job),
             name,
+            is_queued: self.flip(0.8),
             wall_lead,
         };
         let message = self.flip(0.5).then(|| "enough is left".to_owned());
@@ -73,7 +74,8 @@ impl Walk {
                     HoldReason::PolicyThrottled,
                     HoldReason::BudgetExhausted,
                 ]);
-                Settlement::Wait { reason, detail, wait: self.millis(0..900) }
+                let acquired_until = self.flip(0.5).then(|| self.now());
+                Settlement::Wait { reason, detail, wait: self.millis(0..900), acquired_until }
             }
             4 | 5 => {
                 let dispatches = NonZeroU32::new(self.random.random_range(1..3)).expect("it is not zero");
@@ -83,7 +85,9 @@ impl Walk {
             _ => {
                 let (requested_at, state) = (self.now(), ApprovalState::Open);
                 let input = json!({"what": [1.50, {}]});
-                let approval = Approval { job: job.clone(), workflow: deploy(), requested_at, input, state };
+                let because = self.flip(0.5).then(|| AskedBecause { detail: detail.clone(), budget: None });
+                let job = job.clone();
+                let approval = Approval { job, workflow: deploy(), requested_at, input, state, because };
                 Settlement::Ask { approval, detail }
             }
         }

@@ -15,7 +15,7 @@ decide!(AdjustBudget, |verb, draft| {
     let mut book = Book::open(draft, verb.wall_lead);
     book.require(&verb.name)?;
     let answer = book.adjust(verb)?;
-    book.close();
+    let _ = book.close()?;
     Ok(answer)
 });
 
@@ -53,6 +53,11 @@ impl Book<'_, '_> {
             self.begin(name, (window, &group))?;
             self.change(name, &place, |ledger| ledger.adjusted = ledger.adjusted.plus(adjustment.delta))?;
             self.require(name)?.window = Some(window.to_string());
+        }
+        if adjustment.until.is_some() && adjustment.group.is_none() {
+            self.draft.wake_all(name)?;
+        } else {
+            self.freed.insert((name.clone(), group.clone()));
         }
         self.note(name, BudgetEventKind::Adjusted(adjustment.clone()))?;
         Ok(Adjusted::Done { state: self.state(name, (&place, &group))? })

@@ -1,7 +1,7 @@
 //! What one decision reads and changes of budgets, in memory until it is written at the end: a decision may come by the
 //! same ledger more than once.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use interlock_model::budget::{
     BudgetGroup, ENDED_PERMITS_MAX, EVENTS_MAX, GROUP_CHECKED_EVERY, Ledger, LedgerState, Permit,
@@ -29,6 +29,8 @@ pub(super) struct Book<'d, 'v> {
     /// By budget and place.
     ledgers: BTreeMap<(BudgetName, String), Kept<Ledger>>,
     permits: BTreeMap<(BudgetName, PermitId), Kept<Permit>>,
+    /// Amounts of which something was freed, or that a job no longer waits for.
+    pub(super) freed: BTreeSet<(BudgetName, BudgetGroup)>,
 }
 
 /// A row as it was, and as it is to be written. None: there is none.
@@ -51,7 +53,8 @@ impl<'d, 'v> Book<'d, 'v> {
     pub(super) fn open(draft: &'d mut Draft<'v>, lead: i64) -> Self {
         let now = draft.now;
         let (budgets, ledgers, permits) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        Self { draft, now, wall: wall(now, lead), lead, budgets, ledgers, permits }
+        let freed = BTreeSet::new();
+        Self { draft, now, wall: wall(now, lead), lead, budgets, ledgers, permits, freed }
     }
 
     /// A time of the wall clock by the store's.
@@ -209,6 +212,12 @@ impl<'d, 'v> Book<'d, 'v> {
         let row = self.forgotten_at(name, permit);
         self.draft.mark(Table::BudgetEnded, row);
         self.put_permit(name, &permit.id, Some(permit.clone()));
+        if permit.state == PermitState::Settled && !permit.overdraft().is_zero() {
+            self.require(name)?.overdrafts += 1;
+        }
+        if permit.state != PermitState::Unsettled {
+            self.freed.insert((name.clone(), permit.group.clone()));
+        }
         self.warn(name, (&permit.place(), &permit.group))
     }
 
@@ -229,6 +238,7 @@ impl<'d, 'v> Book<'d, 'v> {
         let warnings = ledger.warn(&marks, group);
         if !warnings.is_empty() {
             self.put_ledger(name, place, Some(ledger));
+            self.require(name)?.warnings += warnings.len() as u64;
             for warning in &warnings {
                 self.note(name, BudgetEventKind::Warned(warning.clone()))?;
             }
@@ -271,8 +281,21 @@ impl<'d, 'v> Book<'d, 'v> {
         Ok(())
     }
 
-    /// Writes what has changed.
-    pub(super) fn close(self) {
+    /// Writes what has changed, and makes waiting jobs due for which there is enough now. Returns how many. What cannot be
+    /// read keeps nothing from its end: the doctor finds it, and the jobs are due later.
+    pub(super) fn close(mut self) -> Result<u32, StoreError> {
+        let mut woken = 0;
+        for (name, group) in std::mem::take(&mut self.freed) {
+            woken += match self.wake(&name, &group) {
+                Err(StoreError::Damaged { .. }) => 0,
+                woken => woken?,
+            };
+        }
+        self.write();
+        Ok(woken)
+    }
+
+    fn write(self) {
         let Self { draft, budgets, ledgers, permits, .. } = self;
         let tenant = draft.id;
         for (name, kept) in budgets {

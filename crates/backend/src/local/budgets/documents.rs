@@ -42,10 +42,13 @@ decide!(SaveBudget, |verb, draft| {
             ended: 0,
             groups: 0,
             events: 0,
+            warnings: 0,
+            overdrafts: 0,
             window: None,
         },
     };
     draft.put(Table::Budgets, rows::budget(tenant, name), &budget);
+    draft.wake_all(name)?;
     Ok(budget)
 });
 
@@ -82,7 +85,13 @@ impl Draft<'_> {
     /// Removes everything of a budget but its document.
     pub(super) fn delete_rows_of_budget(&mut self, name: &BudgetName) -> Result<(), StoreError> {
         let all = rows::of_budget(self.id, name);
-        for table in [Table::BudgetLedgers, Table::BudgetPermits, Table::BudgetEnded, Table::BudgetEvents] {
+        for table in [
+            Table::BudgetLedgers,
+            Table::BudgetPermits,
+            Table::BudgetEnded,
+            Table::BudgetQueue,
+            Table::BudgetEvents,
+        ] {
             for row in scan_prefix(self.view, table, &all, Pick::First(usize::MAX))? {
                 self.delete(table, row.key);
             }

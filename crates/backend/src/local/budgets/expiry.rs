@@ -19,7 +19,7 @@ const FORGOTTEN_MAX: usize = 1_000;
 decide!(ExpirePermits, |verb, draft| {
     let mut book = Book::open(draft, verb.wall_lead);
     let report = book.expire_due(verb.limit)?;
-    book.close();
+    let _ = book.close()?;
     Ok(report)
 });
 

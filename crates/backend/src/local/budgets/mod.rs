@@ -6,6 +6,7 @@ mod documents;
 mod expiry;
 mod inspection;
 mod permits;
+mod queue;
 mod reserve;
 mod rows;
 mod steps;

@@ -103,8 +103,8 @@ impl Book<'_, '_> {
         ended: Option<Vec<Warning>>,
     ) -> Result<PermitChange, StoreError> {
         let state = self.state(name, (&permit.place(), &permit.group))?;
-        self.close();
+        let woken = self.close()?;
         let has_ended = ended.is_some();
-        Ok(PermitChange { permit, state, has_ended, warnings: ended.unwrap_or_default() })
+        Ok(PermitChange { permit, state, has_ended, warnings: ended.unwrap_or_default(), woken })
     }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use interlock_model::budget::{
     Amount, BudgetGroup, EXPIRED_AT_ONCE_MAX, GROUPS_MAX, OPEN_PERMITS_MAX, Permit, PermitState, Window,
 };
+use interlock_model::dispatch_policy::BudgetPlace;
 use interlock_model::run::Head;
 use interlock_model::{BudgetName, JobId, PermitId, RunId};
 
@@ -12,6 +13,7 @@ use super::super::draft::decide;
 use super::super::rows as all_rows;
 use super::super::tables::Table;
 use super::book::{Book, FORGOTTEN_AT_ONCE_MAX};
+use super::queue::Ahead;
 use crate::StoreError;
 use crate::budgets::{BudgetBound, Reserved};
 use crate::verbs::ReserveBudget;
@@ -34,9 +36,9 @@ decide!(ReserveBudget, |verb, draft| {
         amount: verb.amount,
         least: verb.least,
         holder: PermitHolder::Client { ttl: verb.ttl },
-    });
-    book.close();
-    answer
+    })?;
+    let _ = book.close()?;
+    Ok(answer)
 });
 
 /// What is to be reserved, from what.
@@ -55,8 +57,14 @@ pub(super) struct Reservation<'a> {
 
 /// Who has a permit, and so when it ends by itself.
 pub(super) enum PermitHolder<'a> {
-    Client { ttl: Duration },
-    Job(&'a JobId),
+    Client {
+        ttl: Duration,
+    },
+    Job {
+        job: &'a JobId,
+        /// Where it waits if it cannot reserve, and those ahead of it reserve first. None: it waits nowhere.
+        place: Option<&'a BudgetPlace>,
+    },
 }
 
 impl Book<'_, '_> {
@@ -89,8 +97,12 @@ impl Book<'_, '_> {
             return Ok(Reserved::TooMany { what: BudgetBound::Groups, most: GROUPS_MAX });
         }
         let state = self.state(name, (&place, group))?;
-        if state.remaining < verb.least {
-            return Ok(Reserved::Exhausted { state, now: self.wall });
+        let ahead = match verb.holder {
+            PermitHolder::Job { job, place: Some(place) } => self.ahead((place, job), state.limit)?,
+            PermitHolder::Job { place: None, .. } | PermitHolder::Client { .. } => Ahead::default(),
+        };
+        if ahead.is_blocking || state.remaining < verb.least {
+            return Ok(Reserved::Exhausted { state, now: self.wall, ahead: ahead.jobs });
         }
         let fence = self.draft.mint_fence()?;
         let permit = Permit {
@@ -105,11 +117,11 @@ impl Book<'_, '_> {
             granted_at: self.now,
             expires_at: match verb.holder {
                 PermitHolder::Client { ttl } => Some(self.now + ttl),
-                PermitHolder::Job(_) => None,
+                PermitHolder::Job { .. } => None,
             },
             job: match verb.holder {
                 PermitHolder::Client { .. } => None,
-                PermitHolder::Job(job) => Some(job.clone()),
+                PermitHolder::Job { job, .. } => Some(job.clone()),
             },
             settled: Amount::ZERO,
             ended_at: None,

@@ -1,6 +1,8 @@
 //! Keys of the rows of budgets.
 
-use interlock_model::{BudgetName, PermitId, TenantId, Timestamp};
+use interlock_model::budget::BudgetGroup;
+use interlock_model::dispatch_policy::BudgetPlace;
+use interlock_model::{BudgetName, JobId, PermitId, TenantId, Timestamp};
 
 pub(super) fn budget(tenant: &TenantId, name: &BudgetName) -> String {
     format!("{tenant}/{name}")
@@ -22,6 +24,16 @@ pub(super) fn permit(tenant: &TenantId, name: &BudgetName, id: &PermitId) -> Str
 
 pub(super) fn ended(tenant: &TenantId, name: &BudgetName, at: Timestamp, id: &PermitId) -> String {
     format!("{tenant}/{name}/{:015}/{id}", at.as_millis())
+}
+
+/// What the rows of all jobs begin with that wait for this amount.
+pub(super) fn queue(tenant: &TenantId, name: &BudgetName, group: &BudgetGroup) -> String {
+    format!("{tenant}/{name}/{group}/")
+}
+
+pub(super) fn waiting(tenant: &TenantId, place: &BudgetPlace, job: &JobId) -> String {
+    let BudgetPlace { budget, group, since } = place;
+    format!("{}{:015}/{job}", queue(tenant, budget, group), since.as_millis())
 }
 
 pub(super) fn event(tenant: &TenantId, name: &BudgetName, number: u64) -> String {

@@ -1,7 +1,7 @@
 //! What steps reserve for their jobs, and what the end of a job makes of it.
 
 use interlock_model::budget::{Amount, EXPIRED_AT_ONCE_MAX, PermitEnd, PermitState};
-use interlock_model::dispatch_policy::HoldReason;
+use interlock_model::dispatch_policy::{BudgetPlace, Hold, HoldReason};
 use interlock_model::job::Job;
 use interlock_model::{BudgetName, PermitId};
 
@@ -26,14 +26,18 @@ impl Draft<'_> {
     pub(in super::super) fn reserve_for_job(
         &mut self,
         open: &Job,
-        reason: HoldReason,
+        hold: &Hold,
         asked: &JobReservation,
     ) -> Result<Option<(Job, Reserved)>, StoreError> {
         let Some(budget) = open.new.budget.as_ref().filter(|budget| budget.name == asked.name) else {
             return Ok(None);
         };
         // An approval lets the job go with what is left. What it settles beyond is overdraft.
-        let least = if reason == HoldReason::BudgetApproved { Amount::ZERO } else { budget.reserve };
+        let is_approved = hold.reason == HoldReason::BudgetApproved;
+        let least = if is_approved { Amount::ZERO } else { budget.reserve };
+        let since = hold.place.as_ref().map_or(hold.since, |place| place.since);
+        let place = BudgetPlace { budget: asked.name.clone(), group: asked.group.clone(), since };
+        let place = Some(place).filter(|_| asked.is_queued && !is_approved);
         let mut book = Book::open(self, asked.wall_lead);
         book.require(&asked.name)?;
         book.expire_due(EXPIRED_AT_ONCE_MAX)?;
@@ -47,33 +51,40 @@ impl Draft<'_> {
             permit: &asked.permit,
             amount: budget.reserve,
             least,
-            holder: PermitHolder::Job(&open.new.id),
-        });
-        book.close();
-        let (reserved, mut job) = (reserved?, open.clone());
-        if matches!(reserved, Reserved::Granted { .. }) {
+            holder: PermitHolder::Job { job: &open.new.id, place: place.as_ref() },
+        })?;
+        let (is_granted, mut job) = (matches!(reserved, Reserved::Granted { .. }), open.clone());
+        if let Some(before) = hold.place.as_ref().filter(|_| is_granted) {
+            book.draft.leave_budget(&job.new.id, before);
+            book.freed.append(&mut book.draft.left_budgets);
+        }
+        let _ = book.close()?;
+        if is_granted {
             job.permit = Some(asked.permit.clone());
             self.put(Table::Jobs, rows::job(self.id, &job.new.id), &job);
+        } else if let (Some(place), Reserved::Exhausted { .. }) = (place, &reserved) {
+            self.wait_for_budget(&job.new.id, hold, (place, budget.reserve));
         }
         Ok(Some((job, reserved)))
     }
 
-    /// Counts what the jobs that end in this decision had reserved. A damaged budget does not keep a job from its end: the
-    /// doctor finds its permit.
-    pub(in super::super) fn end_permits(&mut self) -> Result<(), StoreError> {
+    /// Counts what the jobs that end in this decision had reserved, and lets those go on that waited for it. A damaged
+    /// budget does not keep a job from its end: the doctor finds its permit.
+    pub(in super::super) fn end_budgets(&mut self) -> Result<(), StoreError> {
         let ended = std::mem::take(&mut self.ended_permits);
-        if ended.is_empty() {
+        let left = std::mem::take(&mut self.left_budgets);
+        if ended.is_empty() && left.is_empty() {
             return Ok(());
         }
         let mut book = Book::open(self, 0);
+        book.freed = left;
         for EndedPermit { budget, permit, end } in ended {
             match book.end_with_job(&budget, &permit, end) {
                 Ok(()) | Err(StoreError::Damaged { .. }) => {}
                 Err(error) => return Err(error),
             }
         }
-        book.close();
-        Ok(())
+        book.close().map(drop)
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use interlock_model::spelling::nearest;
 use serde::Deserialize;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue, ValueDeserializer};
@@ -58,27 +59,11 @@ fn plain(value: &DeValue<'_>) -> Option<String> {
 
 fn unknown(key: &str) -> String {
     let known = SETTINGS.iter().map(|setting| setting.key).chain(TABLES);
-    let nearest =
-        known.min_by_key(|known| distance(key, known)).filter(|known| distance(key, known) * 3 <= key.len());
-    let hint = nearest.map_or_else(
+    let hint = nearest(key, known).map_or_else(
         || "`interlock serve --print-config` lists all keys".to_owned(),
         |nearest| format!("did you mean `{nearest}`?"),
     );
     format!("unknown key `{key}`; {hint}")
-}
-
-/// How many characters must be inserted, deleted or replaced to make one of the other.
-fn distance(one: &str, other: &str) -> usize {
-    let mut row: Vec<usize> = (0..=other.len()).collect();
-    for (above, from) in one.bytes().enumerate() {
-        let mut corner = std::mem::replace(&mut row[0], above + 1);
-        for (left, to) in other.bytes().enumerate() {
-            let replaced = corner + usize::from(from != to);
-            corner = row[left + 1];
-            row[left + 1] = replaced.min(corner + 1).min(row[left] + 1);
-        }
-    }
-    row[other.len()]
 }
 
 /// A file with every setting at its default, commented out.

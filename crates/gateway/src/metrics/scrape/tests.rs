@@ -37,10 +37,14 @@ fn every_series_exists_before_the_first_scrape() {
             "interlock_budget_overdraft_total 0",
             "interlock_budget_warnings_total 0",
             "interlock_budget_spent{tenant=\"other\",budget=\"other\"} 0.0",
+            "interlock_budget_reserved{tenant=\"other\",budget=\"other\"} 0.0",
+            "interlock_budget_unsettled{tenant=\"other\",budget=\"other\"} 0.0",
             "loop_ticks_total{loop=\"reconciler:default\"} 0",
             "loop_ticks_total{loop=\"replayer:pending\"} 0",
             "loop_ticks_total{loop=\"reconciler:retention\"} 0",
             "dead_letters{tenant=\"other\"} 0",
+            "interlock_limit_usage{tenant=\"other\",limit=\"other\"} 0",
+            "interlock_limit_max{tenant=\"other\",limit=\"other\"} 0",
             "interlock_limit_queued{tenant=\"other\",limit=\"other\"} 0",
             "interlock_queue_ended_total{how=\"granted\"} 0",
             "interlock_queue_wait_seconds_count 0",
@@ -131,6 +135,8 @@ fn budget(name: &str, spent: &str, limit: Option<&str>) -> BudgetFigures {
         budget: name.parse().unwrap(),
         total: Ledger { spent: amount(spent), reserved: amount("0.5"), ..Ledger::default() },
         limit: limit.map(amount),
+        overdrafts: 1,
+        warnings: 2,
     }
 }
 
@@ -153,6 +159,8 @@ fn the_budgets_that_have_spent_the_most_are_shown_by_name() {
             "interlock_budget_spent{tenant=\"other\",budget=\"other\"} 1.5",
             "interlock_budget_reserved{tenant=\"acme\",budget=\"b\"} 0.5",
             "interlock_budget_limit{tenant=\"acme\",budget=\"c\"} 4.0",
+            "interlock_budget_overdraft_total 4",
+            "interlock_budget_warnings_total 8",
         ],
     );
     assert!(!metrics.render().contains("interlock_budget_limit{tenant=\"acme\",budget=\"b\"}"));

@@ -1,6 +1,7 @@
 //! Named limits over HTTP.
 
 mod documents;
+mod explanations;
 mod queues;
 
 use interlock_poll::until_matches;

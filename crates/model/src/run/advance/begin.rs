@@ -142,7 +142,8 @@ impl Machine<'_> {
         let (job, now) = (self.open_job(key), self.now);
         self.record(Event::new(now, EventKind::StepWaiting).of_job(&job).saying("waiting for an approval"));
         let workflow = self.workflow.id.clone();
-        let approval = Approval { job, workflow, requested_at: now, input, state: ApprovalState::Open };
+        let state = ApprovalState::Open;
+        let approval = Approval { job, workflow, requested_at: now, input, state, because: None };
         self.effects.approvals_opened.push(approval);
         Ok(())
     }
