@@ -16,7 +16,7 @@ use crate::named_limits::{BlockedBy, RunWaitingFor};
 use crate::{PageQuery, Time, schema};
 
 /// The answer to a start or a rerun.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct StartedRun {
     pub run_id: RunId,
     /// The run's status now; `deleted` for a replay whose run was deleted since.
@@ -36,6 +36,9 @@ pub struct StartedRun {
     /// 202: one sentence for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
+    /// 200 with `Prefer: wait`: the run, which has ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<Box<RunView>>,
 }
 
 /// Moves a waiting run within its queue.

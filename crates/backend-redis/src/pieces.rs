@@ -51,7 +51,7 @@ files! { SCRIPTS in "lua/":
     "pulse", "read_budget", "read_dead_letter", "read_debounced_run", "read_document", "read_effective_limits",
     "read_figures", "read_job",
     "read_limit_usage", "read_limits", "read_lock", "read_queued_run", "read_registry", "read_run",
-    "read_run_ownership", "read_snapshot", "read_timeline", "read_usage", "read_worker", "read_workflow",
+    "read_run_ownership", "read_run_statuses", "read_snapshot", "read_timeline", "read_usage", "read_worker", "read_workflow",
     "read_workflow_version", "record_beat", "record_progress", "record_result", "register_nats_worker",
     "release_idempotency_key", "release_lock", "release_permit", "release_run", "renew_lock", "renew_permit",
     "repair", "repair_locks", "repair_runs", "repair_slots", "request_cancel", "requeue_jobs", "reserve_budget",

@@ -88,6 +88,7 @@ plain! {
     ReadQueuedRun in tenant;
     ReadRun in tenant;
     ReadRunOwnership in tenant;
+    ReadRunStatuses in tenant;
     ReadTimeline in tenant, missing "run" run;
     ReadUsage in tenant;
     ReadWorker in tenant;

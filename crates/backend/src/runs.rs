@@ -280,6 +280,18 @@ pub struct ReadRunOwnership {
 }
 verb!(read => ReadRunOwnership, "read_run_ownership", "read who holds a run", RunOwnership);
 
+/// Runs that one [`ReadRunStatuses`] may name.
+pub const STATUSES_MAX: usize = 500;
+
+/// The status of each of these runs that exists, in their order. One call follows many runs.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ReadRunStatuses {
+    pub tenant: TenantId,
+    /// At most [`STATUSES_MAX`].
+    pub runs: Vec<RunId>,
+}
+verb!(read => ReadRunStatuses, "read_run_statuses", "read the status of runs", Vec<(RunId, RunStatus)>);
+
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ListRuns {
     pub tenant: TenantId,

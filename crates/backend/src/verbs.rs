@@ -36,7 +36,8 @@ pub use crate::registry::{
 pub use crate::reservations::{CountRuns, ReleaseIdempotencyKey, ReserveIdempotencyKey};
 pub use crate::runs::{
     AcquireReadyRuns, AcquireRun, Admit, Commit, DeleteRun, ExtendRunLease, FindDue, FireTimers,
-    ListActiveRuns, ListRuns, ReadRun, ReadRunOwnership, ReadUsage, ReleaseRun, RequestCancel,
+    ListActiveRuns, ListRuns, ReadRun, ReadRunOwnership, ReadRunStatuses, ReadUsage, ReleaseRun,
+    RequestCancel,
 };
 pub use crate::suspects::{AcquireSuspect, BeginTry};
 pub use crate::tenants::{ListTenants, ReadEffectiveLimits, ReadLimits, SetLimits};
@@ -56,7 +57,7 @@ macro_rules! for_each_verb {
                 ListSlots, ListTenants, ListWorkers, ListWorkflows, ReadBudget, ReadDeadLetter, ReadDocument,
                 ReadDebouncedRun, ReadEffectiveLimits, ReadFigures, ReadJob, ReadLimitUsage, ReadLimits, ReadLock,
                 ReadQueuedRun,
-                ReadRegistry, ReadRun, ReadRunOwnership, ReadSnapshot, ReadTimeline, ReadUsage, ReadWorker,
+                ReadRegistry, ReadRun, ReadRunOwnership, ReadRunStatuses, ReadSnapshot, ReadTimeline, ReadUsage, ReadWorker,
                 ReadWorkflow, ReadWorkflowVersion
             }
             writes {

@@ -7,7 +7,7 @@
 //!   `limit_books` `limit_usage` `loop_lock` `orphans` `process` `run_deletion` `settings` `traces` `wakeups` `why`
 //!   `worker_directory`
 //! - stages: `admission` `api_keys` `budgets` `dead_letters` `documents` `engine` `limits` `locks` `policy` `reconcile`
-//!   `results` `rollouts` `workers`
+//!   `results` `rollouts` `run_ends` `workers`
 //! - actions: `doctor` `lock_strategies` `runs`
 //! - `service`, the composition root
 //!
@@ -47,6 +47,7 @@ pub mod reconcile;
 pub mod results;
 pub mod rollouts;
 mod run_deletion;
+pub mod run_ends;
 pub mod runs;
 pub mod service;
 pub mod settings;

@@ -36,6 +36,7 @@ use crate::reconcile::{self, Reconcilers, ticking};
 use crate::results::{DeliverUnderLock, Results};
 use crate::rollouts::{self, Rollouts};
 use crate::run_deletion::RunDeletion;
+use crate::run_ends::{self, RunEnds};
 use crate::runs::Runs;
 use crate::settings::Settings;
 use crate::traces::Traces;
@@ -63,6 +64,7 @@ pub struct Control {
     pub limits: Arc<Limits>,
     pub runs: Arc<Runs>,
     pub events: Arc<Events>,
+    pub run_ends: Arc<RunEnds>,
     pub doctor: Arc<Doctor>,
     definitions: Arc<Definitions>,
     engine: Arc<Engine>,
@@ -136,6 +138,7 @@ impl Control {
             limits: Arc::new(Limits { process: process.clone() }),
             events: Arc::new(Events::of(&process, &engine, &definitions)),
             runs: Arc::new(Runs { process: process.clone(), engine: engine.clone(), deletion }),
+            run_ends: Arc::new(RunEnds::new(&process)),
             doctor: Arc::new(Doctor::new(process.clone(), workers.clone(), reconcilers.clone(), probes)),
             process,
             contention,
@@ -194,6 +197,7 @@ pub fn run_stages(
         stages.spawn(process.wakeups.clone().listen(process.bus.clone(), shutdown.clone()));
         stages.spawn(installation::follow(process.clone(), shutdown.clone()));
         stages.spawn(definitions::follow(control.definitions.clone(), shutdown.clone()));
+        stages.spawn(run_ends::watch(control.run_ends.clone(), shutdown.clone()));
         stages.spawn(rollouts::follow::run(control.rollouts.clone(), shutdown.clone()));
         if roles.engine {
             stages.spawn(engine::run(control.engine.clone(), !roles.scheduler, shutdown.clone()));

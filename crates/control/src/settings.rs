@@ -27,6 +27,11 @@ pub struct Settings {
     pub poll: Duration,
     /// How often a waiting claim polls, should a wake-up be lost.
     pub claim_poll: Duration,
+    /// How often the runs that clients wait for are looked at, should a wake-up be lost.
+    pub run_end_poll: Duration,
+    /// Requests that may wait for the end of a run at once, in all and of one tenant.
+    pub run_waiters_max: usize,
+    pub tenant_run_waiters_max: usize,
     /// A worker's lease if it requests none.
     pub job_lease: Duration,
     /// How long a client that cancels waits for the run to have ended.
@@ -84,6 +89,9 @@ impl Default for Settings {
             gather_max: Duration::from_millis(50),
             poll: Duration::from_millis(500),
             claim_poll: Duration::from_secs(2),
+            run_end_poll: Duration::from_secs(2),
+            run_waiters_max: 4_000,
+            tenant_run_waiters_max: 1_000,
             job_lease: Duration::from_secs(15),
             cancel_wait: Duration::from_secs(5),
             definitions_max: 1_024,

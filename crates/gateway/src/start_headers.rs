@@ -1,14 +1,21 @@
-//! What a start says about its run in headers: a priority, and labels.
+//! What a start says in headers: the priority and the labels of its run, and how long its answer may wait for the end.
+
+use std::time::Duration;
 
 use http::{HeaderMap, HeaderName};
 use interlock_model::LabelName;
 use interlock_model::limit::document::Labels;
 use interlock_model::limit::place::StartPriority;
 
+use crate::bounds::bounded;
 use crate::error::Refusal;
 
 const PRIORITY: HeaderName = HeaderName::from_static("x-interlock-priority");
 const LABEL: HeaderName = HeaderName::from_static("x-interlock-label");
+const PREFER: HeaderName = HeaderName::from_static("prefer");
+
+/// How long the answer to a start may wait.
+const WAIT_SECONDS_MAX: u64 = 60;
 
 /// Labels of one run.
 const LABELS_MAX: usize = 16;
@@ -64,6 +71,52 @@ fn insert(labels: &mut Labels, name: &str, value: &str) -> Result<(), Refusal> {
     Ok(())
 }
 
+/// How long the answer waits for the end of the run: `wait` of RFC 7240. Of several the first counts; preferences that
+/// this server does not know are ignored, as the standard says.
+pub(crate) fn wait(headers: &HeaderMap) -> Result<Option<Duration>, Refusal> {
+    for header in headers.get_all(&PREFER) {
+        let text = String::from_utf8_lossy(header.as_bytes());
+        for preference in split_unquoted(&text, ',') {
+            // What follows a semicolon are its parameters.
+            let first = split_unquoted(preference, ';').next().unwrap_or_default();
+            let (name, value) = first.split_once('=').unwrap_or((first, ""));
+            if name.trim().eq_ignore_ascii_case("wait") {
+                let value = value.trim();
+                let value = value.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or(value);
+                return seconds(value).map(Some);
+            }
+        }
+    }
+    Ok(None)
+}
+
+fn seconds(text: &str) -> Result<Duration, Refusal> {
+    let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let number = text.parse::<u64>().ok().filter(|_| is_number);
+    let number = number.ok_or_else(|| {
+        Refusal::invalid(format!("Prefer: wait: use whole seconds from 0 to {WAIT_SECONDS_MAX}"))
+    })?;
+    bounded("Prefer: wait", number, (0, WAIT_SECONDS_MAX))?;
+    Ok(Duration::from_secs(number))
+}
+
+/// The parts of `text` between separators that stand in no quoted string.
+fn split_unquoted(text: &str, separator: char) -> impl Iterator<Item = &str> {
+    let (mut is_quoted, mut is_escaped) = (false, false);
+    text.split(move |letter| {
+        if is_escaped {
+            is_escaped = false;
+        } else if letter == '\\' && is_quoted {
+            is_escaped = true;
+        } else if letter == '"' {
+            is_quoted = !is_quoted;
+        } else {
+            return letter == separator && !is_quoted;
+        }
+        false
+    })
+}
+
 fn invalid(problem: &str) -> Refusal {
     Refusal::invalid(format!("X-Interlock-Label: {problem}"))
 }
@@ -115,5 +168,28 @@ mod tests {
         assert!(read(&many(17)).is_err());
         assert!(read(&["a=1".to_owned(), "a=1".to_owned()]).is_ok());
         assert!(read(&["a=1".to_owned(), "a=2".to_owned()]).is_err());
+    }
+
+    #[test]
+    fn the_first_wait_among_the_preferences_counts() {
+        let read = |values: &[&str]| {
+            let headers: Vec<_> = values.iter().map(|value| ("prefer", *value)).collect();
+            wait(&map(&headers)).map(|wait| wait.map(|wait| wait.as_secs()))
+        };
+        for (values, seconds) in [
+            (&[][..], None),
+            (&["respond-async"], None),
+            (&["wait=10"], Some(10)),
+            (&["WAIT = \"10\""], Some(10)),
+            (&["respond-async, wait=0"], Some(0)),
+            (&["return=minimal; x=\"a, wait=3\", wait=60;y"], Some(60)),
+            (&["a=\"\\\", wait=1\"", "wait=2, wait=3"], Some(2)),
+            (&["waiting=10"], None),
+        ] {
+            assert_eq!(read(values).unwrap(), seconds, "{values:?}");
+        }
+        for value in ["wait", "wait=", "wait=61", "wait=-1", "wait=+1", "wait=1.5", "wait=ten", "wait=\"1"] {
+            assert!(read(&[value]).is_err(), "{value}");
+        }
     }
 }

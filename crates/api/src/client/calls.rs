@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use interlock_model::approval::Verdict;
 use interlock_model::limit::document::LimitDocument;
+use interlock_model::time::millis;
 use interlock_model::{Resource, StepId, WorkerId};
 use reqwest::header::{ACCEPT, HeaderMap, HeaderValue};
 use serde_json::Value;
@@ -17,7 +18,7 @@ use crate::doctor::{DoctorQuery, DoctorView, RepairRequest, RepairView};
 use crate::jobs::{ClaimAnswer, ClaimRequest};
 use crate::locks::{AcquireRequest, LockDetail, LockGrant, LockQuery};
 use crate::named_limits::SavedLimit;
-use crate::runs::{RerunRequest, StartOptions, StartedRun};
+use crate::runs::{RerunRequest, RunView, StartOptions, StartedRun};
 
 /// How long the server checks invariants; it reports what it could not check by then.
 const CHECK_MAX: Duration = Duration::from_mins(1);
@@ -67,6 +68,12 @@ impl Client {
     pub async fn rerun(&self, run: &str, from_step: Option<StepId>, key: Option<&str>) -> Result<StartedRun> {
         let call = self.post(&path(&[&"workflow-runs", &run, &"rerun"])).body(&RerunRequest { from_step });
         with_key(call, key)?.read().await
+    }
+
+    /// The run once it has ended, or as it is after this wait, which is at most a minute.
+    pub async fn run_after(&self, run: &str, wait: Duration) -> Result<RunView> {
+        let query = [("wait_ms", millis(wait))];
+        self.get(&path(&[&"workflow-runs", &run])).query(&query).waiting(wait).read().await
     }
 
     /// The live stream of the run's events after number `after`. [`crate::events::RunEvents`] reads it.

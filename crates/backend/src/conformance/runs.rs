@@ -2,7 +2,8 @@
 
 use crate::verbs::{
     AcquireReadyRuns, AcquireRun, Commit, DeleteRun, ExtendJobLease, ExtendRunLease, FindDue, ListActiveRuns,
-    ListRuns, ReadJob, ReadRun, ReadRunOwnership, ReadTimeline, RecordResult, ReleaseRun, RequestCancel,
+    ListRuns, ReadJob, ReadRun, ReadRunOwnership, ReadRunStatuses, ReadTimeline, RecordResult, ReleaseRun,
+    RequestCancel,
 };
 use std::time::Duration;
 
@@ -67,6 +68,24 @@ pub async fn the_holder_of_a_run_is_shown_while_its_lease_lasts(subject: &mut dy
     let nothing =
         scene.store.call(ReadRunOwnership { tenant: acme(), run: scene.fresh_run() }).await.unwrap();
     assert!(!nothing.is_ready && nothing.holder.is_none());
+}
+
+pub async fn the_statuses_of_many_runs_are_read_at_once(subject: &mut dyn Subject) {
+    let scene = Scene::with_cap(subject, 3).await;
+    let (first, second) = (scene.started(&acme()).await, scene.started(&acme()).await);
+    let absent = scene.fresh_run();
+    let foreign = scene.started(&globex()).await;
+    let read = async || {
+        let runs = vec![second, absent, foreign, first];
+        scene.store.call(ReadRunStatuses { tenant: acme(), runs }).await.unwrap()
+    };
+    assert_eq!(read().await, [(second, RunStatus::Pending), (first, RunStatus::Pending)]);
+    let taken = scene.taken(&acme(), second).await;
+    let _ = scene.commit(ending(&taken, Ending::Succeeded)).await.unwrap();
+    assert_eq!(read().await, [(second, RunStatus::Succeeded), (first, RunStatus::Pending)]);
+    scene.store.call(DeleteRun { tenant: acme(), run: second }).await.unwrap();
+    assert_eq!(read().await, [(first, RunStatus::Pending)]);
+    assert!(scene.store.call(ReadRunStatuses { tenant: acme(), runs: Vec::new() }).await.unwrap().is_empty());
 }
 
 pub async fn the_span_that_a_run_was_started_in_stays_with_it_and_its_jobs(subject: &mut dyn Subject) {

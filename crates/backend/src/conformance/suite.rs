@@ -54,6 +54,7 @@ macro_rules! conformance_suite {
             runs::{
                 an_acquired_run_has_one_holder_until_its_lease_ends,
                 the_holder_of_a_run_is_shown_while_its_lease_lasts,
+                the_statuses_of_many_runs_are_read_at_once,
                 the_span_that_a_run_was_started_in_stays_with_it_and_its_jobs,
                 a_commit_under_a_stale_fence_is_rejected,
                 a_commit_is_accepted_once,

@@ -13,7 +13,7 @@ use super::{inbox, rows};
 use crate::StoreError;
 use crate::reconcile::LOOKED_AT_MAX;
 use crate::runs::{CancelOutcome, RunFilter, RunSummary};
-use crate::verbs::{DeleteRun, ListActiveRuns, ListRuns, ReadRun, RequestCancel};
+use crate::verbs::{DeleteRun, ListActiveRuns, ListRuns, ReadRun, ReadRunStatuses, RequestCancel};
 
 decide!(RequestCancel, |verb, draft| {
     let status = inbox::status(draft.view, &verb.tenant, verb.run)?;
@@ -114,6 +114,14 @@ look!(ReadRun, |verb, view| {
         }
     }
     Ok(Some(Run { start, head, steps }))
+});
+
+look!(ReadRunStatuses, |verb, view| {
+    let mut found = Vec::new();
+    for run in verb.runs.iter().copied() {
+        found.extend(inbox::status(view, &verb.tenant, run)?.map(|status| (run, status)));
+    }
+    Ok(found)
 });
 
 look!(ListRuns, |verb, view| {

@@ -23,6 +23,7 @@ pub(crate) mod rollout;
 pub(crate) mod run;
 mod serve;
 mod status;
+mod wait_for;
 mod watch;
 pub(crate) mod why;
 pub(crate) mod worker;

@@ -11,6 +11,7 @@ use interlock_model::run::RunStatus;
 use interlock_model::{EventId, EventName, RunId, StepId, WorkflowId};
 use serde_json::{Value, json};
 
+use super::wait_for::{self, Wait, wait_max};
 use super::{Session, watch};
 use crate::arguments::{IdArgument, ListFlags, one_of};
 use crate::exit::{Exit, Result};
@@ -22,6 +23,7 @@ Examples:
   interlock run start build
   interlock run start build --input '{\"branch\": \"main\"}'
   interlock run start build --input @input.json --idempotency-key order-17   # safe to repeat
+  interlock run start build --wait > output.json   # the output of the run; exit code by its outcome
   interlock run start build --label team=red --priority 9   # for the limits that queue it
   make-input | interlock run start build --input -";
 
@@ -77,6 +79,11 @@ pub(crate) struct RunStartFlags {
     /// Start one run only, however often this key is sent with the same input
     #[arg(long, value_name = "KEY")]
     idempotency_key: Option<String>,
+    /// Wait for the end of the run, at most so many seconds, and print its output as JSON (with --json the run). Exits with 0
+    /// if it succeeded, with 1 if it ended otherwise, and with 3 if it has not ended by then
+    #[arg(long, value_name = "SECONDS", num_args = 0..=1, require_equals = true, default_missing_value = "unlimited",
+        value_parser = wait_max)]
+    wait: Option<Wait>,
     /// How soon it starts among runs that wait in a queue by priority: 9 first [default: 4]
     #[arg(long, value_name = "0-9", value_parser = clap::value_parser!(u8).range(0..=9))]
     priority: Option<u8>,
@@ -156,9 +163,13 @@ pub(super) async fn run(command: RunCommand, session: &Session) -> Result<Exit> 
     match command {
         RunCommand::Start(start) => {
             let input = start.input.as_deref().map_or_else(|| Ok(json!({})), input::json_argument)?;
-            let RunStartFlags { workflow, idempotency_key: key, priority, label, .. } = start;
+            let RunStartFlags { workflow, idempotency_key: key, priority, label, wait, .. } = start;
             let options = StartOptions { key, priority, labels: label.into_iter().collect() };
             let started = client.start_run_with(&workflow, &input, &options).await?;
+            if let Some(wait) = wait {
+                note_started(&started);
+                return wait_for::run(&started.run_id.to_string(), wait, session).await;
+            }
             show_started(&started, session)?;
         }
         RunCommand::Rerun(rerun) => {
@@ -210,6 +221,11 @@ async fn send_event(flags: SendEventFlags, session: &Session) -> Result<()> {
 }
 
 fn show_started(started: &StartedRun, session: &Session) -> Result<()> {
+    note_started(started);
+    session.output.result(started, |started| started.run_id.to_string())
+}
+
+fn note_started(started: &StartedRun) {
     if started.replayed {
         say(&format!("this idempotency key already started the run; its status is {}", started.status));
     } else if started.joined {
@@ -217,7 +233,6 @@ fn show_started(started: &StartedRun, session: &Session) -> Result<()> {
     } else if let Some(detail) = &started.detail {
         say(detail);
     }
-    session.output.result(started, |started| started.run_id.to_string())
 }
 
 const COLUMNS: [Column<RunSummary>; 5] = [

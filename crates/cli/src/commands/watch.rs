@@ -104,7 +104,7 @@ fn sentence(item: &TimelineItem) -> String {
     line
 }
 
-fn epilogue(run: &RunSummary) -> String {
+pub(super) fn epilogue(run: &RunSummary) -> String {
     let error = run.error.as_ref().map(|error| match &error.step_id {
         Some(step) => format!(": {step}: {}", error.message),
         None => format!(": {}", error.message),

@@ -267,6 +267,7 @@ mod tests {
                 position,
                 blocked_by: Some(limit_views::blocked_by(&blocked)),
                 detail: Some(sentence(&blocked, WaitOutcome::Queued { position }, Timestamp::ZERO)),
+                run: None,
             };
             assert_eq!(started, expected);
         }

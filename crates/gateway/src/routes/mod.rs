@@ -18,6 +18,7 @@ mod named_limits;
 mod probes;
 mod retry_policies;
 mod rollouts;
+mod run_waits;
 mod runs;
 mod sent_events;
 mod starts;

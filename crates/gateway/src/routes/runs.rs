@@ -1,6 +1,7 @@
 //! Runs: listed, cancelled, deleted.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use interlock_api::Code;
 use interlock_api::runs::{
@@ -19,8 +20,11 @@ use serde_json::Value;
 
 use super::{
     Answer, Caller, Json, Named, NoAnswer, OptionalPayload, Page, PageQuery, Parameters, Payload, Permission,
-    Refusal, StatusCode, endpoints, found, limit_views, page_of,
+    Refusal, StatusCode, bounded, endpoints, found, limit_views, page_of, run_waits,
 };
+
+/// How long an answer may wait for the end of a run.
+const WAIT_MS_MAX: u64 = 60_000;
 
 endpoints!("runs": list, get, delete, cancel, cancel_of_workflow, move_queued);
 
@@ -40,10 +44,31 @@ async fn list(caller: Caller, parameters: Parameters) -> Answer<Page<RunSummary>
     Ok(page_of(caller.seen(found, |run| &run.start.workflow), summary))
 }
 
-/// A whole run, with its steps.
-#[utoipa::path(get, path = "/api/v1/workflow-runs/{id}", responses((status = 200, body = RunView)))]
-async fn get(caller: Caller, Named(id): Named<RunId>) -> Answer<RunView> {
+/// A whole run, with its steps. With `wait_ms`, the answer waits for the end of the run.
+#[utoipa::path(get, path = "/api/v1/workflow-runs/{id}", params(
+    ("wait_ms" = Option<u64>, Query, maximum = 60_000, description = "Wait this long for the end of the run: 200 if it has \
+        ended, else 202")),
+    responses((status = 200, body = RunView, description = "The run; with `wait_ms`, one that has ended"),
+        (status = 202, body = RunView, description = "With `wait_ms`: the run has not ended yet")))]
+async fn get(
+    caller: Caller,
+    Named(id): Named<RunId>,
+    parameters: Parameters,
+) -> Result<(StatusCode, Json<RunView>), Refusal> {
     caller.may_for_run(Permission::ReadRuns, id).await?;
+    let Some(wait_ms) = parameters.parsed::<u64>("wait_ms")? else {
+        return Ok((StatusCode::OK, Json(as_it_is(caller, id).await?)));
+    };
+    bounded("wait_ms", wait_ms, (0, WAIT_MS_MAX))?;
+    if let Some(view) = run_waits::ended(&caller, id, Duration::from_millis(wait_ms)).await? {
+        return Ok((StatusCode::OK, Json(view)));
+    }
+    let view = as_it_is(caller, id).await?;
+    let status = if view.summary.status.is_final() { StatusCode::OK } else { StatusCode::ACCEPTED };
+    Ok((status, Json(view)))
+}
+
+async fn as_it_is(caller: Caller, id: RunId) -> Result<RunView, Refusal> {
     let Caller { app, tenant, .. } = caller;
     let run = found(app.store.call(ReadRun { tenant: tenant.clone(), run: id }).await?, &id)?;
     let (workflow, version) = (run.start.workflow.clone(), run.start.workflow_version);
@@ -56,7 +81,7 @@ async fn get(caller: Caller, Named(id): Named<RunId>) -> Answer<RunView> {
     } else {
         None
     };
-    Ok(Json(RunView { waiting_for, ..view(run, definition.as_ref()) }))
+    Ok(RunView { waiting_for, ..view(run, definition.as_ref()) })
 }
 
 /// Deletes the run with everything except its idempotency key. A live run is ended first.
@@ -133,7 +158,7 @@ async fn end(caller: Caller, id: RunId) -> NoAnswer {
 }
 
 /// A whole run. Its definition has the steps that the run has not reached yet.
-fn view(run: Run, definition: Option<&WorkflowVersion>) -> RunView {
+pub(super) fn view(run: Run, definition: Option<&WorkflowVersion>) -> RunView {
     let context = scope::context(&run);
     let Run { mut start, mut head, steps } = run;
     let mut views = steps_of(steps);

@@ -20,6 +20,7 @@ mod probes;
 mod query;
 mod retry_policies;
 mod rollouts;
+mod run_waits;
 mod server;
 mod shutdown;
 mod slow_clients;

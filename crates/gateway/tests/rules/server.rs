@@ -25,6 +25,7 @@ pub(crate) struct Server {
     pub(crate) serving: JoinHandle<()>,
     /// For states that no request brings about.
     pub(crate) store: Store,
+    pub(crate) control: Arc<Control>,
     stages: CancellationToken,
 }
 
@@ -130,11 +131,11 @@ impl Server {
         let gateway = Gateway::bind(settings, foundation)?;
         if runs_stages {
             let roles = Roles { engine: true, scheduler: true };
-            tokio::spawn(service::run_stages(control, roles, stages.clone()));
+            tokio::spawn(service::run_stages(control.clone(), roles, stages.clone()));
         }
         let address = gateway.local_address();
         let serving = tokio::spawn(gateway.serve(shutdown.clone()));
-        Ok(Self { address, shutdown, serving, store, stages })
+        Ok(Self { address, shutdown, serving, store, control, stages })
     }
 
     pub(crate) fn request(&self, method: &'static str, path: &str) -> Request {

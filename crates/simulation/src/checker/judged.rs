@@ -147,6 +147,6 @@ not_judged! {
     ListLimits, ListLockHistory, ListLocks, ListQueuedRuns, ListRuns, ListSlots, ListTenants, ListWorkers,
     ListWorkflows, ReadBudget, ReadDeadLetter, ReadDocument, ReadEffectiveLimits, ReadFigures, ReadJob,
     ReadDebouncedRun, ReadLimitUsage, ReadLimits, ReadLock, ReadQueuedRun, ReadRegistry, ReadRun, ReadRunOwnership,
-    ReadSnapshot,
+    ReadRunStatuses, ReadSnapshot,
     ReadTimeline, ReadUsage, ReadWorker, ReadWorkflow, ReadWorkflowVersion,
 }

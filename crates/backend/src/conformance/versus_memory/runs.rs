@@ -18,8 +18,8 @@ use crate::runs::{AcquiredRun, RunFilter};
 use crate::suspects::SuspectOutcome;
 use crate::verbs::{
     AcquireReadyRuns, AcquireRun, AcquireSuspect, Admit, BeginTry, Commit, DeleteRun, ExtendRunLease,
-    FindDue, FireTimers, ListActiveRuns, ListRuns, ReadRun, ReadRunOwnership, ReadTimeline, ReadUsage,
-    ReleaseRun, RequestCancel,
+    FindDue, FireTimers, ListActiveRuns, ListRuns, ReadRun, ReadRunOwnership, ReadRunStatuses, ReadTimeline,
+    ReadUsage, ReleaseRun, RequestCancel,
 };
 
 sampled!(Admit, 14, |walk| Some(walk.start()), |asked, answer, known| {
@@ -126,6 +126,12 @@ sampled!(FireTimers, 2, |walk| {
 sampled!(ReadRun, 2, |walk| walk.run().map(|(tenant, run)| ReadRun { tenant, run }));
 
 sampled!(ReadRunOwnership, 2, |walk| walk.run().map(|(tenant, run)| ReadRunOwnership { tenant, run }));
+
+sampled!(ReadRunStatuses, 2, |walk| {
+    let (tenant, run) = walk.run()?;
+    let runs = std::iter::once(run).chain(walk.run().map(|(_, other)| other)).collect();
+    Some(ReadRunStatuses { tenant, runs })
+});
 
 sampled!(
     ListRuns,
