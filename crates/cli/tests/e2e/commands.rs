@@ -77,6 +77,26 @@ async fn a_workflow_is_created_started_approved_and_deleted() {
 }
 
 #[tokio::test]
+async fn a_start_that_waits_prints_the_output_and_exits_by_the_outcome() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::start(&folder.path().join("data"));
+    let shell = Shell { server: &server, tenant: "acme" };
+    let file = folder.path().join("doubled.json");
+    let steps = json!({"double": {"type": "transform", "input": {"n": "${input.n * 2}"}}});
+    std::fs::write(&file, json!({"id": "doubled", "name": "doubled", "steps": steps}).to_string()).unwrap();
+    shell.print(&["workflow", "create", "--file", &file.display().to_string()]);
+    let printed = shell.print(&["run", "start", "doubled", "--input", r#"{"n": 21}"#, "--wait"]);
+    let output: serde_json::Value = serde_json::from_str(&printed).unwrap();
+    assert_eq!(output, json!({"double": {"n": 42}}));
+    let run = shell.json(&["run", "start", "doubled", "--input", r#"{"n": 1}"#, "--wait=60"]);
+    assert_eq!((&run["status"], &run["output"]["double"]["n"]), (&json!("succeeded"), &json!(2)));
+    assert_eq!(shell.exit(&["run", "start", "doubled", "--input", "{}", "--wait"]), Some(1));
+    shell.print(&["workflow", "create", "--file", &workflow_file(folder.path())]);
+    assert_eq!(shell.exit(&["run", "start", "job", "--wait=0"]), Some(3), "it waits for its approval");
+    assert_eq!(shell.exit(&["run", "start", "job", "--wait=soon"]), Some(2));
+}
+
+#[tokio::test]
 async fn a_dead_letter_is_listed_shown_and_deleted() {
     let folder = tempfile::tempdir().unwrap();
     let job = "0192f0c1-0000-7000-8000-000000000001:build[3]@10";

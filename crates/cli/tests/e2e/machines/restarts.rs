@@ -88,3 +88,26 @@ async fn fences_grow_over_a_failover_to_a_replica_that_lags() {
     let after = caller.claim("w", "work", 1).await.remove(0)["fence"].as_u64().unwrap();
     assert!(fences.is_sorted() && fences.iter().all(|before| *before < after), "{fences:?}, then {after}");
 }
+
+#[tokio::test]
+async fn a_start_that_waits_is_answered_when_its_run_ends_on_another_replica() {
+    let mut machines = Machines::start(2).await;
+    let callers = machines.callers("acme");
+    callers[0].workflow("job", json!({"work": {"type": "worker", "topic": "work"}})).await;
+    // The second time NATS is down: the watcher's own poll finds the end.
+    for is_nats_up in [true, false] {
+        if !is_nats_up {
+            machines.nats.kill().await.unwrap();
+        }
+        let run = callers[0].start("job", None, &json!({})).await.expect(200).body["run_id"].clone();
+        let path = format!("/workflow-runs/{}?wait_ms=60000", run.as_str().unwrap());
+        let waiting = {
+            let caller = callers[0].clone();
+            tokio::spawn(async move { caller.get(&path).await })
+        };
+        let jobs = callers[1].claim("w", "work", 1).await;
+        callers[1].complete(&jobs[0], &json!({"n": 1})).await.expect(200);
+        let answer = waiting.await.unwrap().expect(200);
+        assert_eq!((&answer.body["id"], &answer.body["status"]), (&run, &json!("succeeded")));
+    }
+}

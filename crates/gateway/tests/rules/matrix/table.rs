@@ -90,6 +90,7 @@ POST /api/v1/workflow-runs/{ended}/rerun start 200 404 404
 GET /api/v1/workflow-runs read-runs 200 200 200
 GET /api/v1/workflow-runs?workflow_id={workflow} read-runs 200 200 403
 GET /api/v1/workflow-runs/{run} read-runs 200 404 404
+GET /api/v1/workflow-runs/{ended}?wait_ms=0 read-runs 200 404 404
 DELETE /api/v1/workflow-runs/{run} administer 204 404 404
 POST /api/v1/workflow-runs/{run}/cancel operate 204 404 404
 POST /api/v1/workflows/{workflow}/runs/{run}/cancel operate 204 404 403
