@@ -38,7 +38,7 @@ pub struct EndedRun {
     pub definition: Option<WorkflowVersion>,
 }
 
-/// Why nobody waited for a run.
+/// Why a request did not wait for a run.
 #[derive(Debug, thiserror::Error)]
 pub enum RunWaitError {
     #[error("as many requests wait for the end of a run as may: {most} {scope}")]
@@ -56,7 +56,7 @@ enum Seen {
     Gone,
 }
 
-/// A run that somebody waits for. Who waits shares it.
+/// A run that is waited for, shared by all who wait.
 #[derive(Debug)]
 struct Followed {
     seen: watch::Sender<Seen>,
@@ -66,7 +66,7 @@ struct Followed {
 
 #[derive(Debug, Default)]
 struct Watched {
-    /// A run is its tenant's, but nobody has checked whose the named one is.
+    /// By run and by the tenant that asks: whose the run is, only the store knows.
     runs: BTreeMap<RunId, BTreeMap<TenantId, Arc<Followed>>>,
     /// Those whose status is to be read.
     unchecked: BTreeSet<(TenantId, RunId)>,
@@ -183,7 +183,7 @@ impl Drop for RunWaiter<'_> {
                 watched.waiters.remove(&self.tenant);
             }
         }
-        // The table has one, and this waiter the other: nobody else waits.
+        // The table has one, and this waiter the other: no other request waits.
         if Arc::strong_count(&self.followed) > 2 {
             return;
         }
@@ -260,7 +260,7 @@ impl RunEnds {
             self.look().await;
             let is_idle = self.lock().runs.is_empty();
             let due = async {
-                // Nothing is read for nobody.
+                // While no request waits, nothing is read.
                 if is_idle {
                     std::future::pending().await
                 } else {

@@ -64,6 +64,7 @@ pub(crate) const CONTROL: ModuleGraph = ModuleGraph {
                 "reconcile",
                 "results",
                 "rollouts",
+                "run_ends",
                 "workers",
             ],
             is_shared: false,

@@ -79,8 +79,8 @@ pub(crate) struct RunStartFlags {
     /// Start one run only, however often this key is sent with the same input
     #[arg(long, value_name = "KEY")]
     idempotency_key: Option<String>,
-    /// Wait for the end of the run, at most so many seconds, and print its output as JSON (with --json the run). Exits with 0
-    /// if it succeeded, with 1 if it ended otherwise, and with 3 if it has not ended by then
+    /// Wait for the end of the run, at most for SECONDS, and print its output as JSON (with --json the run); exit with 0 if
+    /// it succeeded, with 1 if it ended otherwise, and with 3 if it has not ended by then
     #[arg(long, value_name = "SECONDS", num_args = 0..=1, require_equals = true, default_missing_value = "unlimited",
         value_parser = wait_max)]
     wait: Option<Wait>,

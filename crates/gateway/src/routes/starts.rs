@@ -30,8 +30,8 @@ endpoints!("runs": start, rerun);
         priority: 9 first; 4 if absent", minimum = 0, maximum = 9),
     ("X-Interlock-Label" = Option<String>, Header, description = "A label of the run, `name=value`. May be sent 16 times. \
         Names are like ids, values have at most 256 bytes", pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}=[!-~]{0,256}$"),
-    ("Prefer" = Option<String>, Header, description = "`wait=N` (RFC 7240): the answer waits up to N seconds, at most 60, for \
-        the end of the run: 200 with the `run`, else 202"),
+    ("Prefer" = Option<String>, Header, description = "`wait=N` (RFC 7240): the answer waits up to N seconds, at most 60, \
+        for the end of the run: 200 with the `run`, else 202"),
 ), request_body(content = Option<Object>, description = "The run's input; an empty body is an empty input"), responses(
     (status = 200, body = StartedRun, description = "Started, or started before under the same key, or joined to a run",
         headers(("Idempotent-Replayed" = String), ("RateLimit-Policy" = String), ("RateLimit" = String))),
