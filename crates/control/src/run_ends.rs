@@ -105,8 +105,8 @@ impl RunEnds {
         let waiter = self.register(tenant, run)?;
         let mut seen = waiter.followed.seen.subscribe();
         let until_final = seen.wait_for(|seen| matches!(seen, Seen::Final | Seen::Gone));
-        let waited = closing.run_until_cancelled(tokio::time::timeout(wait, until_final)).await;
-        drop(waited);
+        let bounded = tokio::time::timeout(wait, until_final);
+        drop(closing.run_until_cancelled(bounded).await);
         let last = *waiter.followed.seen.borrow();
         match last {
             Seen::Final => Ok(waiter.ended().await?.map_or(RunEnd::Gone, RunEnd::Ended)),
@@ -209,9 +209,9 @@ impl Watched {
         self.unchecked = all.collect();
     }
 
-    fn hear(&mut self, heard: Result<Wake, RecvError>) {
+    fn hear(&mut self, heard: &Result<Wake, RecvError>) {
         match heard {
-            Ok(Wake::RunChanged { run }) => self.note(run),
+            Ok(Wake::RunChanged { run }) => self.note(*run),
             // What was missed is unknown.
             Err(RecvError::Lagged(_)) => self.note_all(),
             Ok(_) | Err(RecvError::Closed) => {}
@@ -262,7 +262,7 @@ impl RunEnds {
             let due = async {
                 // While no request waits, nothing is read.
                 if is_idle {
-                    std::future::pending().await
+                    std::future::pending::<()>().await;
                 } else {
                     tokio::time::sleep_until(next_poll).await;
                 }
@@ -287,11 +287,11 @@ impl RunEnds {
     /// What has come together is looked at together.
     fn hear_all(&self, first: Result<Wake, RecvError>, wakes: &mut Receiver<Wake>) {
         let mut watched = self.lock();
-        watched.hear(first);
+        watched.hear(&first);
         loop {
             match wakes.try_recv() {
-                Ok(wake) => watched.hear(Ok(wake)),
-                Err(TryRecvError::Lagged(missed)) => watched.hear(Err(RecvError::Lagged(missed))),
+                Ok(wake) => watched.hear(&Ok(wake)),
+                Err(TryRecvError::Lagged(missed)) => watched.hear(&Err(RecvError::Lagged(missed))),
                 Err(TryRecvError::Empty | TryRecvError::Closed) => return,
             }
         }
