@@ -273,7 +273,7 @@ impl RunEnds {
                     if matches!(heard, Err(RecvError::Closed)) {
                         return;
                     }
-                    self.hear_all(heard, wakes);
+                    self.hear_all(&heard, wakes);
                 }
                 () = self.arrived.notified() => {}
                 () = due => {
@@ -285,9 +285,9 @@ impl RunEnds {
     }
 
     /// What has come together is looked at together.
-    fn hear_all(&self, first: Result<Wake, RecvError>, wakes: &mut Receiver<Wake>) {
+    fn hear_all(&self, first: &Result<Wake, RecvError>, wakes: &mut Receiver<Wake>) {
         let mut watched = self.lock();
-        watched.hear(&first);
+        watched.hear(first);
         loop {
             match wakes.try_recv() {
                 Ok(wake) => watched.hear(&Ok(wake)),
