@@ -158,10 +158,10 @@ impl CountingStore {
 #[async_trait]
 impl Backend for CountingStore {
     async fn ask(&self, request: Request) -> Result<StoreAnswer, StoreError> {
-        match &request {
-            Request::ReadRunStatuses(_) => drop(self.polls.fetch_add(1, Ordering::Relaxed)),
-            Request::ReadRun(_) => drop(self.runs_read.fetch_add(1, Ordering::Relaxed)),
-            _ => {}
+        if matches!(request, Request::ReadRunStatuses(_)) {
+            self.polls.fetch_add(1, Ordering::Relaxed);
+        } else if matches!(request, Request::ReadRun(_)) {
+            self.runs_read.fetch_add(1, Ordering::Relaxed);
         }
         self.backend.ask(request).await
     }
