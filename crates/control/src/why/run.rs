@@ -180,7 +180,8 @@ impl Why {
 /// Whether the step waits for an event itself, and not through its items or branches.
 pub(super) fn waits(step: &StepRun) -> bool {
     let is_begun = matches!(step.status, StepStatus::Running | StepStatus::Waiting);
-    is_begun && (step.job_open || step.child_open || step.wake_at.is_some())
+    let is_awaited = step.job_open || step.child_open || step.awaits.is_some();
+    is_begun && (is_awaited || step.wake_at.is_some())
 }
 
 fn event_awaited(key: &StepKey, awaits: &AwaitedEvent, (step, now): (&StepRun, Timestamp)) -> Cause {
