@@ -1,5 +1,6 @@
 -- needs: claims, groups, fair, places
--- A page of the runs that wait in a group, in order. A cursor is the place of the last one: its score, and the member.
+-- A page of the runs that wait in a group, in order. A cursor is the place of the last one: its score, and the member. In a
+-- fair queue it is `=` and how many stand before the page; behind those whose positions are counted, `~` and a place.
 local claim, waiting = claim_of(call.name, call.group), {}
 local queue, group, page = key('wf:limit:queue', claim), load_group(claim), call.page
 
@@ -9,8 +10,8 @@ local function add(run)
 end
 
 -- The groups of a fair queue that go first, with the entries that have gone.
-local function fair_groups()
-  local turns, found = redis.call('ZRANGE', fair.key('turns', claim), 0, page.limit - 1, 'WITHSCORES'), {}
+local function fair_groups(count)
+  local turns, found = redis.call('ZRANGE', fair.key('turns', claim), 0, count - 1, 'WITHSCORES'), {}
   for index = 1, #turns, 2 do
     local name = string.sub(turns[index], 17)
     found[#found + 1] = { name = name, turn = tonumber(string.sub(turns[index], 1, 15)), charge = tonumber(turns[index + 1]),
@@ -28,13 +29,14 @@ local function sort_in(found, one)
   table.insert(found, at, one)
 end
 
-local function list_fair()
+-- The first runs of a fair queue, in the order that charges give it now.
+local function list_fair(count)
   for _, member in ipairs(redis.call('ZRANGEBYSCORE', queue, '-inf', '(' .. integer(limits.fair_lane), 'LIMIT', 0,
-    page.limit)) do
+    count)) do
     add(run_at(member))
   end
-  local found = fair_groups()
-  while #waiting < page.limit and found[1] do
+  local found = fair_groups(count)
+  while #waiting < count and found[1] do
     local first = table.remove(found, 1)
     local entry = redis.call('ZRANGEBYLEX', fair.key('queue', claim), first.from, '(' .. first.name .. '0', 'LIMIT', 0, 1)[1]
     if entry then
@@ -65,10 +67,50 @@ local function before_page()
   return before
 end
 
+-- Those behind the counted ones, by arrival.
+local function behind_counted(place)
+  list_fair(limits.positions_counted)
+  local counted, items, last = {}, {}, nil
+  for _, one in ipairs(waiting) do
+    counted[one.run] = true
+  end
+  local score = string.match(place, '^(%d+)/')
+  local from = score and '(' .. integer(tonumber(score)) or integer(limits.fair_lane)
+  local found = redis.call('ZRANGE', queue, from, '+inf', 'BYSCORE', 'LIMIT', 0,
+    limits.positions_counted + page.limit + 1, 'WITHSCORES')
+  for index = 1, #found, 2 do
+    local run = run_at(found[index])
+    if not counted[run] then
+      if #items == page.limit then
+        return answer({ items = items, next = '~' .. last })
+      end
+      last = sortable(tonumber(found[index + 1])) .. '/' .. found[index]
+      local at = read_place(redis.call('HGET', key('wf:run', run), 'waiting'))
+      items[#items + 1] = at and show_queued_run(run, at, nil)
+    end
+  end
+  return answer({ items = items })
+end
+
+local function fair_page()
+  local place = string.match(page.after or '', '^~(.*)$')
+  if place then
+    return behind_counted(place)
+  end
+  local before = math.min(tonumber(string.match(page.after or '', '^=(%d+)$')) or 0, limits.positions_counted)
+  local last, items = math.min(before + page.limit, limits.positions_counted), {}
+  list_fair(last)
+  for index = before + 1, #waiting do
+    items[#items + 1] = waiting[index]
+  end
+  if last < math.min(group.queued, limits.positions_counted) then
+    return answer({ items = items, next = '=' .. integer(last) })
+  end
+  return answer({ items = items, next = group.queued > limits.positions_counted and '~' or nil })
+end
+
 if group.rule.order == 'fair' then
-  -- In the order that charges give it now: there is no place to go on from.
-  list_fair()
-  return answer({ items = waiting })
+  return fair_page()
 end
 
 local before = before_page()

@@ -1,8 +1,11 @@
 //! What happens to a start: it begins, is rejected, or waits.
 
+use std::collections::BTreeSet;
+
 use interlock_model::admission::StartOutcome;
 use interlock_model::limit::document::Pause;
 use interlock_model::limit::group::Fullness;
+use interlock_model::limit::place::POSITIONS_COUNTED;
 use interlock_model::limit::rule::LIMITS_MAX;
 use interlock_model::run::RunStatus;
 use interlock_model::{LimitName, Timestamp};
@@ -197,6 +200,45 @@ pub async fn a_queue_is_listed_page_by_page_while_runs_leave_it(subject: &mut dy
     assert_eq!(second, [(waiting[2], Some(2)), (waiting[3], Some(3))]);
     assert_eq!(page(next).await, (vec![(waiting[4], Some(4))], None));
     scene.end_run(live).await;
+}
+
+pub async fn a_fair_queue_is_listed_page_by_page_to_its_end(subject: &mut dyn Subject) {
+    let scene = Scene::with_cap(subject, 100).await;
+    let queue = json!({"order": "fair", "fair_by": "input.user", "max": 2_000});
+    scene.save_limit("one", json!({"max_runs": 1, "on_full": "queue", "queue": queue})).await;
+    let user = |user: &str| json!({"user": user});
+    scene.live(user("ann")).await;
+    let mut waiting = BTreeSet::new();
+    for _ in 0..POSITIONS_COUNTED + 5 {
+        waiting.insert(scene.waiting_run(user("ann")).await);
+    }
+    let bob = scene.waiting_run(user("bob")).await;
+    waiting.insert(bob);
+    let page = async |limit: usize, after: Option<String>| {
+        let page = PageRequest { limit, after };
+        let list = ListQueuedRuns { tenant: acme(), name: name("one"), group: name(""), page };
+        scene.store.call(list).await.expect("the store is up")
+    };
+    let (mut listed, mut after, mut pages) = (Vec::new(), None, 0);
+    loop {
+        // The last runs have no positions: pages of them are short here.
+        let limit = if listed.len() < POSITIONS_COUNTED { 400 } else { 4 };
+        let Page { items, next } = page(limit, after).await;
+        assert!(items.len() <= limit);
+        listed.extend(items);
+        (after, pages) = (next, pages + 1);
+        if after.is_none() {
+            break;
+        }
+    }
+    assert_eq!((listed.len(), pages), (POSITIONS_COUNTED + 6, 5));
+    assert!(listed[..2].iter().any(|queued| queued.run == bob), "{:?}", &listed[..2]);
+    for (number, queued) in (1..).zip(&listed) {
+        let expected = Some(number).filter(|number| *number <= POSITIONS_COUNTED as u64);
+        assert_eq!(queued.position, expected);
+    }
+    let runs: BTreeSet<_> = listed.iter().map(|queued| queued.run).collect();
+    assert_eq!(runs, waiting, "each is listed once");
 }
 
 pub async fn a_waiting_run_can_be_moved_in_its_queue(subject: &mut dyn Subject) {

@@ -1,8 +1,9 @@
 //! Fair queues: the order in which their runs go, which is that of their groups.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
+use interlock_model::RunId;
 use interlock_model::limit::GroupKey;
 use interlock_model::limit::document::QueueOrder;
 use interlock_model::limit::fair::{self, GROUPS_COUNTED, LANE, REORDERED_AT_ONCE};
@@ -14,7 +15,10 @@ use super::super::draft::Draft;
 use super::super::rows::{self, FairState};
 use super::super::tables::{Pick, Row, Table, end_of, parse};
 use super::QueueEntry;
-use crate::StoreError;
+use crate::{Page, PageRequest, StoreError};
+
+/// How cursors begin behind the runs whose positions are counted.
+const BEHIND_COUNTED: &str = "~";
 
 impl Draft<'_> {
     /// The run that goes next in a fair queue: one that was put before all others, or the first of the next group.
@@ -106,12 +110,62 @@ impl Draft<'_> {
         Ok((before < POSITIONS_COUNTED as u64).then_some(before + 1))
     }
 
-    /// The runs of a fair queue, in the order in which they go if nothing else arrives.
-    pub(super) fn fair_runs(
+    /// A page of the runs of a fair queue. As far as positions are counted, in the order that charges give it now: a cursor
+    /// is how many stand before the page. Behind that, by arrival: a cursor is the place of the last run.
+    pub(super) fn fair_page(
         &mut self,
         claim: &SlotClaim,
+        page: &PageRequest,
+    ) -> Result<Page<QueuedRun>, StoreError> {
+        let after = page.after.as_deref().unwrap_or_default();
+        if let Some(place) = after.strip_prefix(BEHIND_COUNTED) {
+            return self.behind_counted(claim, place, page.limit);
+        }
+        let before = after.strip_prefix('=').and_then(|count| count.parse().ok()).unwrap_or(0);
+        let before = POSITIONS_COUNTED.min(before);
+        let until = POSITIONS_COUNTED.min(before.saturating_add(page.limit));
+        let items = self.fair_runs(claim, until)?.into_iter().skip(before).collect();
+        let queued = self.group(claim)?.group.queued as usize;
+        let next = if until < queued.min(POSITIONS_COUNTED) {
+            Some(format!("={until}"))
+        } else {
+            (queued > POSITIONS_COUNTED).then(|| BEHIND_COUNTED.to_owned())
+        };
+        Ok(Page { items, next })
+    }
+
+    fn behind_counted(
+        &mut self,
+        claim: &SlotClaim,
+        place: &str,
         limit: usize,
-    ) -> Result<Vec<QueuedRun>, StoreError> {
+    ) -> Result<Page<QueuedRun>, StoreError> {
+        let counted = self.fair_runs(claim, POSITIONS_COUNTED)?;
+        let counted: BTreeSet<RunId> = counted.into_iter().map(|queued| queued.run).collect();
+        let all = rows::run_queue(self.id, claim);
+        let from =
+            if place.is_empty() { rows::queue_from(self.id, claim, LANE) } else { format!("{all}{place}\0") };
+        let rows_max = POSITIONS_COUNTED.saturating_add(limit).saturating_add(1);
+        let (mut items, mut last) = (Vec::new(), None);
+        for row in self.scan_seen(Table::RunQueue, (&from, &end_of(&all)), rows_max)? {
+            let entry: QueueEntry = parse(Table::RunQueue, &row.key, &row.value)?;
+            if counted.contains(&entry.run) {
+                continue;
+            }
+            if items.len() == limit {
+                let next = last.map(|place| format!("{BEHIND_COUNTED}{place}"));
+                return Ok(Page { items, next });
+            }
+            last = row.key.strip_prefix(&all).map(str::to_owned);
+            let waiting = self.run_slots(entry.run)?.and_then(|slots| slots.waiting);
+            let queued = |waiting| QueuedRun { run: entry.run, waiting, position: None, quiet: None };
+            items.extend(waiting.map(queued));
+        }
+        Ok(Page { items, next: None })
+    }
+
+    /// The runs of a fair queue, in the order in which they go if nothing else arrives.
+    fn fair_runs(&mut self, claim: &SlotClaim, limit: usize) -> Result<Vec<QueuedRun>, StoreError> {
         let (all, lane) = (rows::run_queue(self.id, claim), rows::queue_from(self.id, claim, LANE));
         let mut runs = Vec::new();
         for row in self.scan_seen(Table::RunQueue, (&all, &lane), limit)? {

@@ -185,8 +185,7 @@ pub(in super::super) fn queued_runs(
 ) -> Result<Page<QueuedRun>, StoreError> {
     let mut draft = Draft::new(view, Timestamp::ZERO, tenant);
     if draft.group(claim)?.rule.queue.order == QueueOrder::Fair {
-        // In the order that charges give it now: there is no place to go on from.
-        return Ok(Page { items: draft.fair_runs(claim, page.limit)?, next: None });
+        return draft.fair_page(claim, page);
     }
     let all = rows::run_queue(tenant, claim);
     // The first key after another is that one with the smallest character behind it.
