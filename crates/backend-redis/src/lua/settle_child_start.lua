@@ -51,6 +51,11 @@ local function write_child(status, head, event)
       redis.call('HSET', hash, 'slots_since', integer(now))
     end
   end
+  -- In fair queues it stands for whom its root stands for.
+  local fair_groups = redis.call('HGET', key('wf:run', parent), 'fair')
+  if fair_groups then
+    redis.call('HSET', hash, 'fair', fair_groups)
+  end
   append_events(run, { event })
   return true
 end

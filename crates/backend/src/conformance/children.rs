@@ -46,7 +46,7 @@ impl Scene {
     }
 
     /// Commits a turn of the run that asks for a child.
-    async fn ask_for_child(&self, run: RunId) -> NewChild {
+    pub(super) async fn ask_for_child(&self, run: RunId) -> NewChild {
         let taken = self.taken(&acme(), run).await;
         let child = self.child_of(&taken);
         let mut turn = idle(&taken);
@@ -89,7 +89,7 @@ impl Scene {
     }
 
     /// A child that a run has asked for and that has started.
-    async fn live_child(&self, parent: RunId, limits: &[&str]) -> NewChild {
+    pub(super) async fn live_child(&self, parent: RunId, limits: &[&str]) -> NewChild {
         let child = self.ask_for_child(parent).await;
         assert_eq!(self.start_child(&child, limits).await, ChildSettled::Started);
         child

@@ -138,7 +138,8 @@ impl Draft<'_> {
             | Arrival::ReplaceRunning { .. } => {
                 self.write_child(child, version, &Head::admitted(self.now))?;
                 self.mark(Table::Ready, rows::run(self.id, child.run));
-                self.put_run_slots(child.run, &slots_of(child, &claims));
+                let slots = self.slots_of(child, &claims)?;
+                self.put_run_slots(child.run, &slots);
                 self.acquire_limit_slots(child.run, &child.workflow, &claims, None)?;
                 Ok(ChildSettled::Started)
             }
@@ -158,9 +159,17 @@ impl Draft<'_> {
         self.mark(Table::Timers, rows::timed(self.id, until, &child.run));
         let place = self.next_place(child.priority)?;
         let entry = QueueEntry { run: child.run, workflow: child.workflow.clone(), place };
-        self.put_run_slots(child.run, &slots_of(child, claims));
+        let slots = self.slots_of(child, claims)?;
+        self.put_run_slots(child.run, &slots);
         self.enter_queue(&entry, (claim, fullness))?;
         Ok(ChildSettled::Queued(blocked))
+    }
+
+    /// The groups that a child counts in. In fair queues it stands for whom its root stands for.
+    fn slots_of(&self, child: &NewChild, claims: &[SlotClaim]) -> Result<RunSlots, StoreError> {
+        let parent = child.parent.run;
+        let fair = self.run_slots(parent)?.unwrap_or_default().fair;
+        Ok(RunSlots { claims: claims.to_vec(), parent: Some(parent), fair, ..RunSlots::default() })
     }
 
     fn write_child(&mut self, child: &NewChild, version: u32, head: &Head) -> Result<(), StoreError> {
@@ -175,11 +184,6 @@ impl Draft<'_> {
         self.put(Table::Timeline, rows::numbered(self.id, child.run, 1), &admitted);
         Ok(())
     }
-}
-
-/// The groups that a child counts in.
-fn slots_of(child: &NewChild, claims: &[SlotClaim]) -> RunSlots {
-    RunSlots { claims: claims.to_vec(), parent: Some(child.parent.run), ..RunSlots::default() }
 }
 
 decide!(AcquireChildStarts, |verb, draft| {
