@@ -205,6 +205,27 @@ pub async fn a_repeated_start_that_waits_for_newer_ones_is_answered_with_its_pla
     assert_eq!(quiet_of(&again), quiet_of(&first));
 }
 
+pub async fn a_newer_start_whose_answer_is_lost_is_taken_in_once(subject: &mut dyn Subject) {
+    let scene = Scene::debouncing(subject).await;
+    let (run, _) = scene.debounced(repo("api")).await;
+    let with = |version: u32| json!({"repo": "api", "version": version});
+    let second = scene.counted(None, with(2)).await;
+    assert_eq!(quiet_of(&scene.admit(second.clone()).await).1.starts, 2);
+    let third = scene.counted(None, with(3)).await;
+    let answer = scene.admit(third.clone()).await;
+    subject.elapse(Duration::from_secs(1)).await;
+    for repeated in [second, third] {
+        let again = scene.admit(Admit { is_repeat: true, ..repeated }).await;
+        assert_eq!(
+            quiet_of(&again),
+            quiet_of(&answer),
+            "it neither counts again nor extends the quiet period"
+        );
+    }
+    let found = scene.store.call(ReadRun { tenant: acme(), run }).await.unwrap().expect("it waits");
+    assert_eq!(found.start.input, with(3), "the input of an older start does not come back");
+}
+
 pub async fn a_debounced_run_answers_a_bounded_number_of_keys(subject: &mut dyn Subject) {
     let scene = Scene::debouncing(subject).await;
     let (run, _) = scene.debounced(repo("api")).await;

@@ -260,7 +260,10 @@ fn queue(
     let position = match how {
         WaitsHow::Debounced(quiet) => {
             let (SlotClaim { limit, group }, workflow) = (claim, start.workflow.clone());
-            draft.debounce(run, Debounced { limit, group, workflow, place, first_at: now, quiet })?;
+            draft.debounce(
+                run,
+                Debounced { limit, group, workflow, place, first_at: now, quiet, newest: Some(run) },
+            )?;
             None
         }
         WaitsHow::Behind => {

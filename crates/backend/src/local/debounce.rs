@@ -26,6 +26,12 @@ pub(super) fn take_in(
     let start = &*admit.request;
     let limited = LimitedTenant::read(draft.view, &start.tenant)?;
     let (claim, usage) = (before.claim(), limited.usage());
+    // The answer to it was lost: it was taken in, or a newer one came before it.
+    let is_known = admit.is_repeat && before.newest.is_some_and(|newest| start.run <= newest);
+    if is_known && start.intent.is_none() {
+        let blocked = draft.blocked(&claim, Fullness::Quiet(before.quiet))?;
+        return Ok(StartOutcome::Queued { run, position: None, blocked, usage });
+    }
     if start.intent.is_some() {
         if !draft.count_joined_key(run)? {
             let blocked = draft.blocked(&claim, Fullness::Quiet(before.quiet))?;
@@ -41,7 +47,7 @@ pub(super) fn take_in(
     let RunSlots { claims, fair, .. } = slots_of(plan);
     let slots = draft.run_slots(run)?.unwrap_or_default();
     draft.put_run_slots(run, &RunSlots { claims, fair, ..slots });
-    draft.debounce(run, Debounced { place, quiet, ..before })?;
+    draft.debounce(run, Debounced { place, quiet, newest: Some(start.run), ..before })?;
     let blocked = draft.blocked(&claim, Fullness::Quiet(quiet))?;
     Ok(StartOutcome::Queued { run, position: None, blocked, usage })
 }

@@ -54,10 +54,13 @@ const LEVEL_MS: u64 = 60_000;
 /// The scores of queues by priority begin here, above those of queues by arrival: a run shows in which order it waits.
 pub const PRIORITY_SCORES: u64 = 250_000_000_000_000;
 
+/// Times in milliseconds begin here, and numbers of arrivals end: an earlier version had such scores in queues by priority.
+pub const TIME_SCORES: u64 = 1_000_000_000_000;
+
 /// The scores with which a run waits in a queue of this order since before the order has changed: from, and until before.
 pub fn scores_of_other_orders(order: QueueOrder) -> &'static [(u64, u64)] {
     match order {
-        QueueOrder::Fifo => &[(PRIORITY_SCORES, u64::MAX)],
+        QueueOrder::Fifo => &[(TIME_SCORES, u64::MAX)],
         QueueOrder::Priority => &[(0, PRIORITY_SCORES), (fair::LANE, u64::MAX)],
         // One with 0 was put before all groups.
         QueueOrder::Fair => &[(1, fair::LANE)],
@@ -135,8 +138,8 @@ pub struct RunSlots {
 }
 
 impl RunSlots {
-    /// The group that is charged for it in a queue of this limit. A run that was accepted before the queue was fair, and a
-    /// child, belong to the group without a name.
+    /// The group that is charged for it in a queue of this limit. A run that was accepted before the queue was fair, or whose
+    /// root was or does not count there, belongs to the group without a name.
     pub fn fair_group(&self, limit: &LimitName) -> GroupKey {
         let of_limit = self.fair.iter().find(|claim| claim.limit == *limit);
         of_limit.map(|claim| claim.group.clone()).unwrap_or_default()
@@ -153,6 +156,9 @@ pub struct Debounced {
     pub place: QueuePlace,
     pub first_at: Timestamp,
     pub quiet: Quiet,
+    /// The id with which the newest start was sent. None: an earlier version wrote it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub newest: Option<RunId>,
 }
 
 impl Debounced {

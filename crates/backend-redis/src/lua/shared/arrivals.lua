@@ -102,6 +102,7 @@ local function debounce_start(start, found, rows, group)
   end
   local run, claim = start.run, group.claim
   local debounced = next_place(start, debounced_from(claim, group.rule, now, 1))
+  debounced.newest = run
   start.debounced = debounced
   rows.write_debounced_run(start, debounced.ends_at + group.rule.wait_max)
   write_claims(run, start)
@@ -112,10 +113,15 @@ end
 
 -- A run that waits for newer starts becomes what this one asks for, in all but its id and when it was created.
 local function take_in(start, found, rows, group, run, before)
+  -- The answer to it was lost: it was taken in, or a newer one came before it.
+  if start.is_repeat and not start.key and start.run <= before.newest then
+    return { outcome = 'queued', run = run, blocked = blocked_by_quiet(group, before), usage = found.usage }
+  end
   if not join_key(start, found, rows, run) then
     return { outcome = 'queue_full', blocked = blocked_by_quiet(group, before), usage = found.usage }
   end
   local debounced = next_place(start, debounced_from(before.claim, group.rule, before.first_at, before.starts + 1))
+  debounced.newest = start.run
   leave_debounce(run, before)
   enter_debounce(run, start.workflow, debounced)
   write_claims(run, start)

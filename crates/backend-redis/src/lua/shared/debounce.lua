@@ -1,13 +1,13 @@
 -- needs: groups, places
 -- Runs that wait for newer starts: one per workflow and group. The field `debounced` of a run is its group, the number of the
 -- newest start among the tenant's arrivals, when that came and its priority, when the first one came, when the run goes on,
--- when at the latest, and the number of its starts. `wf:limit:debounced` has `<group>/<workflow>/<run>` for each of a limit.
+-- when at the latest, the number of its starts, and the id with which the newest was sent. `wf:limit:debounced` has `<group>/<workflow>/<run>` for each of a limit.
 local function read_debounced(text)
-  local claim, arrival, at, priority, first_at, ends_at, latest, starts =
-    string.match(text or '', '^(%S+) (%d+) (%d+) (%d) (%d+) (%d+) (%d+) (%d+)$')
+  local claim, arrival, at, priority, first_at, ends_at, latest, starts, newest =
+    string.match(text or '', '^(%S+) (%d+) (%d+) (%d) (%d+) (%d+) (%d+) (%d+) ?(%S*)$')
   return claim and { claim = claim, score = tonumber(arrival), arrival = tonumber(arrival), at = tonumber(at),
     priority = tonumber(priority), first_at = tonumber(first_at), ends_at = tonumber(ends_at), latest = tonumber(latest),
-    starts = tonumber(starts) } or nil
+    starts = tonumber(starts), newest = newest } or nil
 end
 
 -- How long a run waits after one more start: the same as `DebounceRule::after_start`.
@@ -42,6 +42,7 @@ local function enter_debounce(run, workflow, debounced)
   for _, name in ipairs({ 'arrival', 'at', 'priority', 'first_at', 'ends_at', 'latest', 'starts' }) do
     numbers[#numbers + 1] = integer(debounced[name])
   end
+  numbers[#numbers + 1] = debounced.newest
   redis.call('HSET', key('wf:run', run), 'debounced', table.concat(numbers, ' '))
 end
 
