@@ -3,6 +3,7 @@
 use interlock_backend::StoreError;
 use interlock_backend::verbs::ListLimits;
 use interlock_model::limit::RUNS_MAX_BOUND;
+use interlock_model::limit::checks::InvalidLimit;
 use interlock_model::limit::document::{AppliesTo, LimitDocument, OnFull, Pause};
 use interlock_model::{LimitName, TenantId, WorkflowId};
 
@@ -40,6 +41,23 @@ fn document(workflow: &WorkflowId, on_full: OnFull) -> LimitDocument {
     }
 }
 
+/// A limit by which a workflow is paused applies to that one alone: pausing it must not pause others.
+pub(super) fn check_pausing(name: &LimitName, document: &LimitDocument) -> Result<(), InvalidLimit> {
+    if !name.as_str().starts_with(PREFIX) {
+        return Ok(());
+    }
+    let only = document.applies_to.as_ref().and_then(|applies| match &applies.workflows[..] {
+        [only] => only.parse().ok(),
+        _ => None,
+    });
+    if only.is_some_and(|workflow| pausing_limit(&workflow) == *name) {
+        return Ok(());
+    }
+    let problem =
+        "limits named `workflow.ID` pause that workflow: apply it to that one alone, or use another name";
+    Err(InvalidLimit { field: "applies_to.workflows", problem: problem.to_owned() })
+}
+
 impl Limits {
     /// Pauses a workflow: its starts are rejected, or wait if `on_full` says so. Its live runs continue. Returns the limit
     /// that pauses it.
@@ -52,6 +70,13 @@ impl Limits {
         let name = pausing_limit(workflow);
         let before = self.pausing_document(tenant, &name).await?;
         let base = before.clone().unwrap_or_else(|| document(workflow, OnFull::Reject));
+        if check_pausing(&name, &base).is_err() {
+            let reason = format!(
+                "limit {name} applies to more than the workflow {workflow} and would pause all of that; nothing was \
+                 changed. Save it under another name and delete this one, or pause it: interlock limits pause {name}"
+            );
+            return Err(StoreError::Conflict(reason).into());
+        }
         let after = LimitDocument { on_full: on_full.unwrap_or(base.on_full), ..base };
         if before.as_ref() != Some(&after) {
             self.save(tenant, name.clone(), after, None).await?;
@@ -101,5 +126,22 @@ mod tests {
         let (long, other) = (format!("{}a", "x".repeat(63)), format!("{}b", "x".repeat(63)));
         assert_eq!(name(&long).len(), NAME_MAX);
         assert_ne!(name(&long), name(&other));
+    }
+
+    #[test]
+    fn a_limit_that_pauses_a_workflow_applies_to_that_one_alone() {
+        let check = |name: &str, workflows: Option<&[&str]>| {
+            let workflows = workflows.map(|ids| ids.iter().map(ToString::to_string).collect());
+            let applies_to = workflows.map(|workflows| AppliesTo { workflows });
+            let document = LimitDocument { applies_to, max_runs: Some(1), ..LimitDocument::default() };
+            check_pausing(&name.parse().unwrap(), &document).is_ok()
+        };
+        assert!(check("workflow.review", Some(&["review"])));
+        assert!(check("workflows", None), "it pauses none");
+        for other in [None, Some(&["review*"][..]), Some(&["review", "deploy"]), Some(&["deploy"])] {
+            assert!(!check("workflow.review", other), "{other:?}");
+        }
+        let long = "x".repeat(64);
+        assert!(check(pausing_limit(&long.parse().unwrap()).as_str(), Some(&[&long])));
     }
 }

@@ -3,6 +3,7 @@
 use interlock_api::workflows::{
     CreatedWorkflow, PauseWorkflowRequest, PausedStarts, WorkflowPauseView, WorkflowView,
 };
+use interlock_backend::StoreError;
 use interlock_backend::verbs::{ListWorkflows, ReadWorkflow};
 use interlock_backend::workflows::WorkflowVersion;
 use interlock_control::limits::pausing_limit;
@@ -55,11 +56,18 @@ async fn get(caller: Caller, Named(id): Named<WorkflowId>) -> Answer<WorkflowVie
     Ok(Json(view(found(version, &id)?)))
 }
 
-/// Rejects new starts from now on. Running runs continue with their version.
+/// Rejects new starts from now on. Running runs continue with their version, also those that waited for the workflow to be
+/// resumed.
 #[utoipa::path(delete, path = "/api/v1/workflows/{id}", responses((status = 204, description = "Deleted")))]
 async fn delete(caller: Caller, Named(id): Named<WorkflowId>) -> NoAnswer {
     caller.may_for(Permission::Administer, &id)?;
-    caller.app.stages.documents.delete_workflow(&caller.tenant, &id).await?;
+    let stages = &caller.app.stages;
+    let deleted = stages.documents.delete_workflow(&caller.tenant, &id).await;
+    // A later workflow of this id is another one. Also for one that is deleted already: the first answer may have been lost.
+    if matches!(deleted, Ok(()) | Err(StoreError::NotFound { .. })) {
+        stages.limits.resume_workflow(&caller.tenant, &id).await?;
+    }
+    deleted?;
     Ok(StatusCode::NO_CONTENT)
 }
 
