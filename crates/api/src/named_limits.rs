@@ -8,11 +8,14 @@ use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
 
 use crate::Time;
+use crate::limits::ConfigScope;
 
 /// A limit with what happens in it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct LimitView {
     pub name: LimitName,
+    /// `system`: the tenant has it from the system and cannot change it. Its name begins with `system.`.
+    pub scope: ConfigScope,
     pub document: LimitDocument,
     /// Raised with every change. `If-Match` takes it.
     pub revision: u64,
@@ -59,6 +62,20 @@ pub struct PauseView {
     pub at: Time,
     #[schema(required)]
     pub reason: Option<String>,
+}
+
+/// A limit of the system. It applies to every tenant separately.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct SystemLimitView {
+    pub name: LimitName,
+    /// The name that it has in each tenant.
+    pub name_in_tenants: LimitName,
+    pub document: LimitDocument,
+    /// Raised with every change. `If-Match` takes it.
+    pub revision: u64,
+    /// Who paused it, if nothing starts in it now in any tenant.
+    #[schema(required)]
+    pub paused: Option<PauseView>,
 }
 
 /// A limit that was saved.

@@ -1,11 +1,11 @@
 //! Named limits: saved, paused, and the holders of their slots.
 
 use interlock_backend::limits::HeldSlot;
-use interlock_backend::verbs::{ListSlots, PauseLimit, SaveLimit};
+use interlock_backend::verbs::{AdoptSystemLimits, ListSlots, PauseLimit, SaveLimit};
 use interlock_model::limit::GroupKey;
 use interlock_model::limit::document::{LimitDocument, OnFull, QueueOrder};
 use interlock_model::time::millis;
-use interlock_model::{RunId, Timestamp};
+use interlock_model::{LimitName, RunId, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use crate::encode;
@@ -29,10 +29,10 @@ struct LimitRow {
     delay_max: Option<u64>,
 }
 
-impl Scripted for SaveLimit {
-    fn arguments(&self) -> Vec<u8> {
-        let rule = self.document.group_rule(false);
-        let row = LimitRow {
+impl LimitRow {
+    fn of(document: &LimitDocument) -> Self {
+        let rule = document.group_rule(false);
+        Self {
             runs_max: rule.runs_max,
             interval: rule.rate.map(|rate| rate.interval),
             ahead: rule.rate.map(|rate| rate.ahead),
@@ -40,17 +40,47 @@ impl Scripted for SaveLimit {
             queued_max: rule.queue.queued_max,
             wait_max: millis(rule.queue.wait_max),
             order: rule.queue.order,
-            weights: weights(&self.document),
+            weights: weights(document),
             quiet: rule.debounce.map(|debounce| millis(debounce.quiet)),
             delay_max: rule.debounce.map(|debounce| millis(debounce.delay_max)),
-        };
+        }
+    }
+}
+
+impl Scripted for SaveLimit {
+    fn arguments(&self) -> Vec<u8> {
         Arguments::default()
             .with("name", &self.name)
             .with("document", encode::json(&self.document))
-            .with("rule", row)
+            .with("rule", LimitRow::of(&self.document))
             .with("book", self.book)
             .with("replaces", self.replaces)
             .packed()
+    }
+}
+
+impl Scripted for AdoptSystemLimits {
+    fn arguments(&self) -> Vec<u8> {
+        /// A limit as its hash has it.
+        #[derive(Serialize)]
+        struct Copied<'a> {
+            name: &'a LimitName,
+            document: String,
+            rule: LimitRow,
+            revision: u64,
+            saved_at: Timestamp,
+            paused: Option<String>,
+        }
+        let copied = self.limits.iter().map(|limit| Copied {
+            name: &limit.name,
+            document: encode::json(&limit.document),
+            rule: LimitRow::of(&limit.document),
+            revision: limit.revision,
+            saved_at: limit.saved_at,
+            paused: limit.paused.as_ref().map(encode::json),
+        });
+        let copied: Vec<Copied<'_>> = copied.collect();
+        Arguments::default().with("version", self.version).with("limits", copied).packed()
     }
 }
 

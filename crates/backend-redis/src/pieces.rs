@@ -15,7 +15,8 @@ use interlock_model::event::{
     KEPT_OF_KEY_MAX, KEYED_KEPT, KEYED_MAX, RUN_EVENTS_MAX, SPREAD_AT_ONCE_MAX, UNTAKEN_MAX,
 };
 use interlock_model::limit::fair;
-use interlock_model::limit::place::{JOINED_KEYS_MAX, POSITIONS_COUNTED, PRIORITY_SCORES};
+use interlock_model::limit::owner::SYSTEM_LIMITS_MAX;
+use interlock_model::limit::place::{JOINED_KEYS_MAX, POSITIONS_COUNTED, PRIORITY_SCORES, TIME_SCORES};
 use interlock_model::limit::rule::LIMITS_MAX;
 use interlock_model::limit::{
     QUEUE_WAIT_DEFAULT, QUEUED_MAX_DEFAULT, RUN_BYTES_DEFAULT, TURN_BYTES_DEFAULT, WORKERS_MAX_DEFAULT,
@@ -39,6 +40,7 @@ macro_rules! files {
 files! { SCRIPTS in "lua/":
     "abandon_worker", "acquire_child_starts", "acquire_deferred_results", "acquire_held_jobs", "acquire_lock",
     "acquire_ready_runs", "acquire_run", "acquire_suspect", "add_dead_letter", "adjust_budget", "admit",
+    "adopt_system_limits",
     "begin_text", "begin_try", "cancel_job", "claim",
     "commit", "count_dead_letters", "count_jobs_before", "count_runs", "create_api_key", "defer_result",
     "delete_budget", "delete_dead_letter", "delete_figures", "delete_limit", "delete_run", "delete_workflow",
@@ -77,7 +79,7 @@ files! { PIECES in "lua/shared/":
 }
 
 /// Bounds of the contract, which scripts name as `limits.<name>`. Times are in milliseconds.
-fn limits() -> [(&'static str, u64); 62] {
+fn limits() -> [(&'static str, u64); 64] {
     [
         ("ahead_counted_max", budget::AHEAD_COUNTED_MAX as u64),
         ("amount_max", Amount::MAX.micros()),
@@ -132,6 +134,8 @@ fn limits() -> [(&'static str, u64); 62] {
         ("spread_at_once_max", SPREAD_AT_ONCE_MAX.into()),
         ("suspect_from", SUSPECT_FROM.into()),
         ("sweep_max", SWEEP_MAX as u64),
+        ("system_limits_max", SYSTEM_LIMITS_MAX as u64),
+        ("time_scores", TIME_SCORES),
         ("turn_bytes_default", TURN_BYTES_DEFAULT),
         ("unsettled_kept", millis(budget::UNSETTLED_KEPT)),
         ("untaken_event_bytes_max", UNTAKEN_MAX.bytes),

@@ -83,7 +83,6 @@ plain! {
     ReadEffectiveLimits in tenant;
     ReadJob in tenant;
     ReadLimitUsage in tenant;
-    ReadLimits in scope;
     ReadLock in lock;
     ReadQueuedRun in tenant;
     ReadRun in tenant;
@@ -120,6 +119,7 @@ addressed! {
     AcquireSuspect in tenant;
     AddDeadLetter in tenant;
     AdjustBudget in tenant;
+    AdoptSystemLimits in tenant;
     CancelJob in tenant, missing "job" job;
     Claim in tenant;
     Commit in tenant, missing "run" run;
@@ -132,6 +132,7 @@ addressed! {
     PauseLimit in tenant, missing "limit" name;
     ReadDocument in system;
     ReadFigures in system;
+    ReadLimits in scope;
     ReadRegistry in system;
     RecordBeat in system;
     RecordProgress in tenant, missing "job" job;

@@ -1,7 +1,7 @@
 //! Tenants and their limits.
 
-use interlock_backend::tenants::LimitScope;
-use interlock_backend::verbs::{ListTenants, SetLimits};
+use interlock_backend::tenants::{LimitScope, WrittenLimits};
+use interlock_backend::verbs::{ListTenants, ReadLimits, SetLimits};
 use interlock_backend::{Effect, Page, StoreError, Verb as _};
 use interlock_model::TenantId;
 use interlock_model::time::millis;
@@ -41,6 +41,17 @@ impl Scripted for SetLimits {
             let (before, _) = known.system_limits();
             let kept = if self.keeps_quotas { self.limits.with_quotas_of(before) } else { self.limits };
             known.wrote_limits(kept, *revision);
+        }
+    }
+}
+
+/// Every process follows the system's.
+impl Scripted for ReadLimits {
+    const IS_POLL: bool = true;
+
+    fn learn(&self, written: &WrittenLimits, known: &Known) {
+        if self.scope == LimitScope::System {
+            known.learn_limits(written.limits, written.revision);
         }
     }
 }

@@ -21,6 +21,8 @@ pub enum DocumentName {
     Contention,
     /// The epoch of the store, written once.
     Installation,
+    /// The named limits of the system.
+    Limits,
 }
 
 impl DocumentName {
@@ -28,6 +30,7 @@ impl DocumentName {
         match self {
             Self::Contention => "contention",
             Self::Installation => "installation",
+            Self::Limits => "limits",
         }
     }
 }

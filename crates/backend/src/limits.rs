@@ -38,11 +38,14 @@ pub struct StoredLimit {
     pub paused: Option<Pause>,
 }
 
-/// All named limits of a tenant.
+/// All named limits of a tenant, those that it has from the system included.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 pub struct LimitBook {
     /// Raised by every change of any of them.
     pub revision: u64,
+    /// The version of the system's limits that it has.
+    #[serde(default)]
+    pub system: u64,
     /// By name.
     pub limits: Vec<StoredLimit>,
     /// The tenant itself.
@@ -93,6 +96,28 @@ pub struct PauseLimit {
     pub pause: Option<Pause>,
 }
 verb!(write => PauseLimit, "pause_limit", "pause a limit", LimitChange);
+
+/// Copies the named limits of the system to a tenant, where its starts and its runs that wait are judged by them. An older
+/// version than the tenant has changes nothing. In any case the tenant's own slots are granted: the system's cap may have
+/// been raised.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct AdoptSystemLimits {
+    pub tenant: TenantId,
+    /// The version of the system's document.
+    pub version: u64,
+    /// By the names that they have in tenants.
+    pub limits: Vec<StoredLimit>,
+}
+verb!(write => AdoptSystemLimits, "adopt_system_limits", "apply the limits of the system", SystemAdopted);
+
+/// The answer to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+pub struct SystemAdopted {
+    /// The version that the tenant has now.
+    pub version: u64,
+    /// Runs that got their slots.
+    pub granted: u32,
+}
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ListLimits {

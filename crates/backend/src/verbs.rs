@@ -21,8 +21,8 @@ pub use crate::jobs::{
 };
 pub use crate::keys::{CreateApiKey, ListApiKeys, RevokeApiKey, RotateApiKey};
 pub use crate::limits::{
-    DeleteLimit, ListLimits, ListQueuedRuns, ListSlots, MoveQueuedRun, PauseLimit, ReadDebouncedRun,
-    ReadLimitUsage, ReadQueuedRun, SaveLimit,
+    AdoptSystemLimits, DeleteLimit, ListLimits, ListQueuedRuns, ListSlots, MoveQueuedRun, PauseLimit,
+    ReadDebouncedRun, ReadLimitUsage, ReadQueuedRun, SaveLimit,
 };
 pub use crate::locks::{
     AcquireLock, ForceReleaseLock, ListLockHistory, ListLocks, ReadLock, ReleaseLock, RenewLock, WithdrawLock,
@@ -63,7 +63,8 @@ macro_rules! for_each_verb {
             writes {
                 AbandonWorker, AcquireChildStarts, AcquireDeferredResults, AcquireHeldJobs, AcquireLock,
                 AcquireReadyRuns, AcquireRun,
-                AcquireSuspect, AddDeadLetter, AdjustBudget, Admit, BeginTry, CancelJob, Claim, Commit, CreateApiKey,
+                AcquireSuspect, AddDeadLetter, AdjustBudget, Admit, AdoptSystemLimits,
+                BeginTry, CancelJob, Claim, Commit, CreateApiKey,
                 DeferResult, DeleteBudget, DeleteDeadLetter, DeleteFigures, DeleteLimit, DeleteRun, DeleteWorkflow,
                 DeliverResult, DrainNatsWorker, DrainWorker, ExpireLeases, ExpirePermits, ExtendJobLease,
                 ExtendRunLease, FireTimers, ForceReleaseLock, ForgetNatsWorker, ForgetWorker, MoveQueuedRun, PauseLimit,

@@ -141,7 +141,7 @@ impl Children {
     /// Asks the store with the current definition and limits, again if they have changed meanwhile.
     async fn try_settle(&self, tenant: &TenantId, child: &NewChild) -> Result<ChildSettled, StoreError> {
         let mut workflow = self.definitions.current(tenant, &child.workflow).await?;
-        let mut book = self.limit_books.known(tenant);
+        let mut book = self.limit_books.current(tenant).await?;
         let mut reloads = 0;
         loop {
             let settlement = settlement(child, workflow.as_deref(), &book);

@@ -9,6 +9,7 @@ use interlock_model::workflow::{InvalidWorkflow, Workflow, WorkflowDocument};
 use interlock_model::{TenantId, WorkflowId};
 
 use crate::process::Process;
+use crate::system_limits::SystemLimits;
 
 /// Why a document was not saved.
 #[derive(Debug, thiserror::Error)]
@@ -22,6 +23,7 @@ pub enum SaveError {
 /// Saves and deletes documents, and wakes the replicas that keep copies of them.
 pub struct Documents {
     pub(crate) process: Arc<Process>,
+    pub(crate) system: Arc<SystemLimits>,
 }
 
 impl Documents {
@@ -57,15 +59,14 @@ impl Documents {
     }
 
     /// Replaces what is written for the scope. A tenant's own limit is in force everywhere with the answer; the
-    /// system's, which other processes may keep, within a second.
+    /// system's, which other processes may keep, within a second. Runs that wait may have their slots then.
     pub async fn set_limits(&self, set: SetLimits) -> Result<u64, StoreError> {
-        let wake = match &set.scope {
-            LimitScope::System => Wake::LimitsChanged,
-            // Runs that wait may have their slots now.
-            LimitScope::Tenant(tenant) => Wake::RunReady { tenant: tenant.clone() },
-        };
+        let scope = set.scope.clone();
         let revision = self.process.call(set).await?;
-        self.process.wake(wake);
+        match scope {
+            LimitScope::System => self.system.changed().await,
+            LimitScope::Tenant(tenant) => self.process.wake(Wake::RunReady { tenant }),
+        }
         Ok(revision)
     }
 }

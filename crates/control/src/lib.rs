@@ -4,8 +4,8 @@
 //!
 //! - shared: `budget_questions`
 //!   `bounded` `contention` `counts` `definitions` `dispatch_policy` `every_tenant` `identity` `journal` `lease`
-//!   `limit_books` `limit_usage` `loop_lock` `orphans` `process` `run_deletion` `settings` `traces` `wakeups` `why`
-//!   `worker_directory`
+//!   `limit_books` `limit_usage` `loop_lock` `orphans` `process` `run_deletion` `settings` `system_limits` `traces`
+//!   `wakeups` `why` `worker_directory`
 //! - stages: `admission` `api_keys` `budgets` `dead_letters` `documents` `engine` `limits` `locks` `policy` `reconcile`
 //!   `results` `rollouts` `run_ends` `workers`
 //! - actions: `doctor` `lock_strategies` `runs`
@@ -51,6 +51,7 @@ pub mod run_ends;
 pub mod runs;
 pub mod service;
 pub mod settings;
+pub mod system_limits;
 pub mod traces;
 pub mod wakeups;
 pub mod why;

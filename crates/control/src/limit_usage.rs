@@ -1,17 +1,23 @@
 //! How full limits are, and where runs wait, for those who look. It only reads; the answer may be outdated by the time it is
 //! read.
 
+use interlock_backend::documents::DocumentName;
 use interlock_backend::limits::{LimitBook, StoredLimit};
 use interlock_backend::tenants::{LimitScope, WrittenLimits};
-use interlock_backend::verbs::{ListLimits, ReadEffectiveLimits, ReadLimitUsage, ReadLimits, ReadQueuedRun};
+use interlock_backend::verbs::{
+    ListLimits, ReadDocument, ReadEffectiveLimits, ReadLimitUsage, ReadLimits, ReadQueuedRun,
+};
 use interlock_backend::{StoreError, StoreReader};
 use interlock_model::limit::document::{LimitDocument, Pause, QueueDocument};
 use interlock_model::limit::group::{Fullness, Group, GroupRule};
 use interlock_model::limit::judge::RuledGroup;
+use interlock_model::limit::owner::is_of_system;
 use interlock_model::limit::place::{Blocked, QueuedRun};
 use interlock_model::limit::rule::SlotClaim;
 use interlock_model::limit::{EffectiveLimits, Limits, TENANT_RUNS};
 use interlock_model::{LimitName, RunId, TenantId, Timestamp};
+
+use crate::system_limits::SystemBook;
 
 /// All limits of a tenant, its own slots included.
 #[derive(Debug, Clone)]
@@ -33,7 +39,7 @@ impl TenantLimits {
     pub async fn read(store: &StoreReader, tenant: &TenantId) -> Result<Self, StoreError> {
         let scope = LimitScope::Tenant(tenant.clone());
         Ok(Self {
-            book: store.call(ListLimits { tenant: tenant.clone() }).await?,
+            book: book(store, tenant).await?,
             written: store.call(ReadLimits { scope }).await?,
             effective: store.call(ReadEffectiveLimits { tenant: tenant.clone() }).await?,
         })
@@ -75,6 +81,20 @@ impl TenantLimits {
             ..LimitDocument::default()
         }
     }
+}
+
+/// The limits that the next start of the tenant meets: it may not have the last ones of the system yet.
+async fn book(store: &StoreReader, tenant: &TenantId) -> Result<LimitBook, StoreError> {
+    let mut book = store.call(ListLimits { tenant: tenant.clone() }).await?;
+    let document = store.call(ReadDocument { name: DocumentName::Limits }).await?;
+    let system = SystemBook::of(document.as_ref())?;
+    if system.version > book.system {
+        book.limits.retain(|limit| !is_of_system(&limit.name));
+        book.limits.extend(system.limits);
+        book.limits.sort_by(|one, other| one.name.cmp(&other.name));
+        book.system = system.version;
+    }
+    Ok(book)
 }
 
 pub fn is_built_in(name: &LimitName) -> bool {

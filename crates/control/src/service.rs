@@ -39,6 +39,7 @@ use crate::run_deletion::RunDeletion;
 use crate::run_ends::{self, RunEnds};
 use crate::runs::Runs;
 use crate::settings::Settings;
+use crate::system_limits::{self, SystemLimits};
 use crate::traces::Traces;
 use crate::why::Why;
 use crate::worker_directory::WorkerDirectory;
@@ -67,6 +68,7 @@ pub struct Control {
     pub run_ends: Arc<RunEnds>,
     pub doctor: Arc<Doctor>,
     definitions: Arc<Definitions>,
+    system_limits: Arc<SystemLimits>,
     engine: Arc<Engine>,
 }
 
@@ -105,13 +107,14 @@ impl Control {
         let tunings = Tunings { admission: settings.admission_tuning, lock_busy: settings.lock_busy_tuning };
         let contention = Arc::new(Contention::new(tunings));
         let definitions = Arc::new(Definitions::new(&process));
+        let system_limits = Arc::new(SystemLimits::new(process.clone()));
         let worker_directory = Arc::new(WorkerDirectory::new(process.clone()));
         let why = Arc::new(Why::new(process.clone(), definitions.clone(), worker_directory.clone()));
         let dead_letters = Arc::new(DeadLetters { process: process.clone() });
         let workers = Arc::new(Workers { process: process.clone() });
         let deletion = RunDeletion { process: process.clone(), mailbox };
 
-        let admission = Arc::new(admission(&process, &definitions, &contention));
+        let admission = Arc::new(admission(&process, &definitions, &contention, &system_limits));
 
         let engine =
             Arc::new(Engine::new(process.clone(), definitions.clone(), contention.clone(), why.clone()));
@@ -134,8 +137,8 @@ impl Control {
             policy: Arc::new(Policy::new(process.clone())),
             children: Arc::new(Children::of(&process, &definitions, &admission.limit_books)),
             rollouts: Arc::new(Rollouts::new(process.clone(), contention.clone())),
-            documents: Arc::new(Documents { process: process.clone() }),
-            limits: Arc::new(Limits { process: process.clone() }),
+            documents: Arc::new(Documents { process: process.clone(), system: system_limits.clone() }),
+            limits: Arc::new(Limits { process: process.clone(), system: system_limits.clone() }),
             events: Arc::new(Events::of(&process, &engine, &definitions)),
             runs: Arc::new(Runs { process: process.clone(), engine: engine.clone(), deletion }),
             run_ends: Arc::new(RunEnds::new(&process)),
@@ -149,6 +152,7 @@ impl Control {
             workers,
             dead_letters,
             definitions,
+            system_limits,
             engine,
         })
     }
@@ -158,12 +162,13 @@ fn admission(
     process: &Arc<Process>,
     definitions: &Arc<Definitions>,
     contention: &Arc<Contention>,
+    system_limits: &Arc<SystemLimits>,
 ) -> Admission {
     let under_lock: Option<Arc<dyn AdmitUnderLock>> = match process.settings.admission_strategy {
         AdmissionStrategy::Atomic => None,
         AdmissionStrategy::Lock => Some(Arc::new(StartsUnderLock::new(process.clone(), contention.clone()))),
     };
-    let limit_books = Arc::new(LimitBooks::new(process));
+    let limit_books = Arc::new(LimitBooks::new(process, system_limits.clone()));
     Admission { process: process.clone(), definitions: definitions.clone(), limit_books, under_lock }
 }
 
@@ -199,6 +204,8 @@ pub fn run_stages(
         stages.spawn(definitions::follow(control.definitions.clone(), shutdown.clone()));
         stages.spawn(run_ends::watch(control.run_ends.clone(), shutdown.clone()));
         stages.spawn(rollouts::follow::run(control.rollouts.clone(), shutdown.clone()));
+        let limits = control.system_limits.clone();
+        stages.spawn(system_limits::follow(limits, roles.scheduler, shutdown.clone()));
         if roles.engine {
             stages.spawn(engine::run(control.engine.clone(), !roles.scheduler, shutdown.clone()));
             for stage in ENGINE_LOOPS {

@@ -25,6 +25,7 @@ pub enum Signal {
     RunChanged(RunId),
     KeysChanged,
     TuningChanged,
+    LimitsChanged,
     LockTurn(LockName, LockRequest),
 }
 
@@ -147,13 +148,16 @@ impl Wakeups {
                 self.find(&Signal::RunChanged(run)).inspect(|waiter| waiter.notify_waiters());
             }
             // Their listeners subscribe to the bus itself.
-            Wake::JobsRevoked { .. } | Wake::WorkflowChanged { .. } | Wake::LimitsChanged => {}
+            Wake::JobsRevoked { .. } | Wake::WorkflowChanged { .. } => {}
             Wake::LockTurn { lock, request } => {
                 self.find(&Signal::LockTurn(lock, request)).inspect(|waiter| waiter.notify_one());
             }
             // Stored for the next wait: the only follower may be reading an old version now.
             Wake::TuningChanged => {
                 self.find(&Signal::TuningChanged).inspect(|waiter| waiter.notify_one());
+            }
+            Wake::LimitsChanged => {
+                self.find(&Signal::LimitsChanged).inspect(|waiter| waiter.notify_one());
             }
             Wake::WorkersChanged => self.wake_each(|signal| matches!(signal, Signal::JobsReady(..))),
             Wake::KeysChanged => {

@@ -79,9 +79,15 @@ pub struct Tenant {
     /// Events that were sent to keys and are remembered, and the bytes of those that are kept.
     #[serde(default, skip_serializing_if = "EventTally::is_zero")]
     pub keyed_events: EventTally,
-    /// Named limits that it has.
+    /// Named limits of its own.
     #[serde(default)]
     pub named_limits: u32,
+    /// Named limits that it has from the system.
+    #[serde(default)]
+    pub system_limits: usize,
+    /// The version of the system's named limits that it has.
+    #[serde(default)]
+    pub system_revision: u64,
     /// Raised by every change of its named limits.
     #[serde(default)]
     pub limits_revision: u64,

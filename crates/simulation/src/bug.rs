@@ -77,6 +77,10 @@ pub enum Bug {
     JobReservedTwice,
     /// What a lost worker may have spent is free again.
     LostWorkerReleased,
+    /// A tenant says that it has a version of the system's limits, and keeps the one before.
+    SystemLimitNotCopied,
+    /// A limit of the system that is raised or deleted does not look at the queues of tenants.
+    SystemLimitForgetsItsQueues,
     /// A child takes a slot of its tenant.
     ChildTakesSlot,
     /// A child counts in a group in which a run above it counts.
@@ -100,7 +104,7 @@ pub enum Bug {
 }
 
 impl Bug {
-    pub const ALL: [Self; 47] = [
+    pub const ALL: [Self; 49] = [
         Self::CapBeforeWrite,
         Self::KeyBeforeRun,
         Self::FenceNotCompared,
@@ -138,6 +142,8 @@ impl Bug {
         Self::UnclaimedPermitLeaked,
         Self::JobReservedTwice,
         Self::LostWorkerReleased,
+        Self::SystemLimitNotCopied,
+        Self::SystemLimitForgetsItsQueues,
         Self::ChildTakesSlot,
         Self::GroupAboveCounted,
         Self::CancelForgetsChildren,
@@ -189,6 +195,8 @@ impl Bug {
             Self::UnclaimedPermitLeaked => "unclaimed-permit-leaked",
             Self::JobReservedTwice => "job-reserved-twice",
             Self::LostWorkerReleased => "lost-worker-released",
+            Self::SystemLimitNotCopied => "system-limit-not-copied",
+            Self::SystemLimitForgetsItsQueues => "system-limit-forgets-its-queues",
             Self::ChildTakesSlot => "child-takes-slot",
             Self::GroupAboveCounted => "group-above-counted",
             Self::CancelForgetsChildren => "cancel-forgets-children",

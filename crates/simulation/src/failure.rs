@@ -51,6 +51,8 @@ pub enum Invariant {
     /// A group of a limit never has more runs, or more starts over time, than the limit lets it have; a paused one gets
     /// none.
     LimitHolds,
+    /// A tenant has the limits of the system in the version that it says, and once faults have stopped, the last one.
+    SystemLimitsApply,
     /// A run holds all slots that it needs, or none.
     AllSlotsOrNone,
     /// A queued run waits in exactly one queue.

@@ -6,9 +6,10 @@ use std::time::Duration;
 use interlock_backend::verbs::{ListLimits, PauseLimit};
 use interlock_backend::{Store, StoreError};
 use interlock_model::Clock as _;
+use interlock_model::LimitName;
 use interlock_model::limit::TENANT_RUNS;
 use interlock_model::limit::document::Pause;
-use interlock_model::{LimitName, TenantId};
+use interlock_model::limit::owner::{is_of_system, name_at_system};
 
 use crate::dice::{Actor, Dice};
 use crate::instance::Instance;
@@ -30,6 +31,10 @@ enum Act {
     Pause,
     Resume,
     Move,
+    SaveSystem,
+    DeleteSystem,
+    PauseSystem,
+    ResumeSystem,
 }
 
 impl Operator {
@@ -43,7 +48,16 @@ impl Operator {
             tokio::time::sleep(self.dice.millis(0, 1_500)).await;
             let act = self.dice.weighted(
                 Act::Save,
-                &[(15, Act::Delete), (20, Act::Pause), (20, Act::Resume), (20, Act::Move)],
+                &[
+                    (12, Act::Delete),
+                    (15, Act::Pause),
+                    (15, Act::Resume),
+                    (15, Act::Move),
+                    (10, Act::SaveSystem),
+                    (6, Act::DeleteSystem),
+                    (5, Act::PauseSystem),
+                    (7, Act::ResumeSystem),
+                ],
                 100,
             );
             let Some(instance) = self.world.instance(&mut self.dice) else { continue };
@@ -72,6 +86,23 @@ impl Operator {
                     matches!(act, Act::Pause).then(|| Pause { by: "op".to_owned(), at, reason: None });
                 drop(instance.call(async move { control.limits.pause(&tenant, name, pause).await }).await);
             }
+            Act::SaveSystem => {
+                let (name, document) = (self.system_limit(), limit_document(&mut self.dice));
+                let save = async move { control.limits.save_for_system(&name, document, None).await };
+                drop(instance.call(save).await);
+            }
+            Act::DeleteSystem => {
+                let name = self.system_limit();
+                let delete = async move { control.limits.delete_for_system(&name, None).await };
+                drop(instance.call(delete).await);
+            }
+            Act::PauseSystem | Act::ResumeSystem => {
+                let (name, at) = (self.system_limit(), self.world.clock().now());
+                let pause =
+                    matches!(act, Act::PauseSystem).then(|| Pause { by: "op".to_owned(), at, reason: None });
+                let change = async move { control.limits.pause_for_system(&name, pause).await };
+                drop(instance.call(change).await);
+            }
             Act::Move => {
                 let runs = self.world.checker.with(|checker| checker.known_runs());
                 let Some((tenant, run)) = self.dice.pick(&runs).cloned() else { return };
@@ -90,6 +121,11 @@ impl Operator {
         format!("l{number}").parse().expect("a letter and a digit make a name")
     }
 
+    /// One of a few, which may not exist.
+    fn system_limit(&mut self) -> LimitName {
+        format!("s{}", self.dice.below(3)).parse().expect("a letter and a digit make a name")
+    }
+
     fn pausable(&mut self, tenant: usize) -> LimitName {
         if self.dice.percent(30) {
             return TENANT_RUNS.parse().expect("it is a name");
@@ -99,16 +135,34 @@ impl Operator {
 }
 
 /// Resumes everything that is paused, for ever.
-pub(crate) async fn resume_everything(store: Store, tenants: Vec<TenantId>) -> Result<(), StoreError> {
+pub(crate) async fn resume_everything(world: &World, store: &Store) -> Result<(), StoreError> {
+    let mut dice = Dice::of(Actor::LimitClient(999), world.seed);
     loop {
-        for tenant in &tenants {
+        if let Some(instance) = world.instance(&mut dice) {
+            resume_system(&instance).await;
+        }
+        for tenant in world.scenario.tenants.iter().map(|tenant| &tenant.id) {
             let book = store.call(ListLimits { tenant: tenant.clone() }).await?;
             let paused = book.limits.into_iter().filter(|limit| limit.paused.is_some());
             let own = book.paused.map(|_| TENANT_RUNS.parse().expect("it is a name"));
-            for name in paused.map(|limit| limit.name).chain(own) {
+            let names = paused.map(|limit| limit.name).filter(|name| !is_of_system(name));
+            for name in names.chain(own) {
                 store.call(PauseLimit { tenant: tenant.clone(), name, pause: None }).await?;
             }
         }
         tokio::time::sleep(RESUMED_EVERY).await;
     }
+}
+
+/// What is not resumed now is resumed later.
+async fn resume_system(instance: &Arc<Instance>) {
+    let control = instance.control.clone();
+    let resume = async move {
+        let Ok(book) = control.limits.of_system().await else { return };
+        let paused = book.limits.iter().filter(|limit| limit.paused.is_some());
+        for name in paused.filter_map(|limit| name_at_system(&limit.name)) {
+            let _ = control.limits.pause_for_system(&name, None).await;
+        }
+    };
+    instance.call(resume).await;
 }

@@ -2,7 +2,7 @@
 
 use interlock_backend::limits::StoredLimit;
 use interlock_backend::local::{Decision, Pick, Row, Table, View};
-use interlock_backend::verbs::{Admit, Commit, FireTimers, SaveLimit};
+use interlock_backend::verbs::{Admit, AdoptSystemLimits, Commit, FireTimers, SaveLimit};
 use interlock_backend::{StoreError, Verb as _};
 use interlock_model::admission::KeyRecord;
 use interlock_model::limit::group::Group;
@@ -18,6 +18,7 @@ const ADMIT: &str = Admit::ACTION;
 const FIRE: &str = FireTimers::ACTION;
 const COMMIT: &str = Commit::ACTION;
 const SAVE_LIMIT: &str = SaveLimit::ACTION;
+const ADOPT: &str = AdoptSystemLimits::ACTION;
 
 /// A view of the tables with a bug of limits.
 pub(crate) struct Misled<'a> {
@@ -32,6 +33,7 @@ impl<'a> Misled<'a> {
         let is_of_verb = match bug {
             Bug::ReleaseForgetsToGrant | Bug::PausedLimitGrants | Bug::ChargeNotCorrected => action == COMMIT,
             Bug::RaisedLimitForgetsItsQueue => action == SAVE_LIMIT,
+            Bug::SystemLimitForgetsItsQueues => action == ADOPT,
             Bug::LimitIgnored
             | Bug::PausedLimitStarts
             | Bug::RateForgotten
@@ -78,7 +80,13 @@ impl View for Misled<'_> {
 
     fn scan(&self, table: Table, from: &str, until: &str, pick: Pick) -> Result<Vec<Row>, StoreError> {
         match (self.bug, table, pick) {
-            (Bug::ReleaseForgetsToGrant | Bug::RaisedLimitForgetsItsQueue, Table::RunQueue, _)
+            (
+                Bug::ReleaseForgetsToGrant
+                | Bug::RaisedLimitForgetsItsQueue
+                | Bug::SystemLimitForgetsItsQueues,
+                Table::RunQueue,
+                _,
+            )
             | (Bug::IdleGroupKeepsItsCredit, Table::FairTurns, _) => Ok(Vec::new()),
             (Bug::LastComesFirst, Table::RunQueue, Pick::First(count)) => {
                 self.view.scan(table, from, until, Pick::Last(count))
@@ -118,6 +126,7 @@ pub(crate) fn spoil<R>(bug: Bug, action: &str, decided: Decision<R>) -> Decision
         (Bug::QueueEntryLeftBehind, COMMIT) => {
             lose_first(&mut writes, |(table, _, value)| *table == Table::RunQueue && value.is_none());
         }
+        (Bug::SystemLimitNotCopied, ADOPT) => writes.retain(|(table, ..)| *table != Table::Limits),
         (Bug::LimitTimerForgotten, _) => {
             writes.retain(|(table, _, value)| *table != Table::LimitTimers || value.is_none());
         }

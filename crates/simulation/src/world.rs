@@ -295,8 +295,7 @@ impl World {
 
     async fn resume_everything(self: Arc<Self>) {
         let watched = self.watched_store("op", Fuse::new(None, 0, self.blown.clone()));
-        let tenants = self.scenario.tenants.iter().map(|tenant| tenant.id.clone()).collect();
-        if let Err(error) = operators::resume_everything(Store::new(Arc::new(watched)), tenants).await {
+        if let Err(error) = operators::resume_everything(&self, &Store::new(Arc::new(watched))).await {
             self.checker
                 .with(|it| it.violate(Invariant::NothingBreaks, format!("nothing is resumed: {error}")));
         }
@@ -311,7 +310,9 @@ impl World {
         let deadline = tokio::time::Instant::now() + CALM_MAX;
         loop {
             let is_late = tokio::time::Instant::now() >= deadline;
-            let is_quiet = self.checker.with(|checker| checker.is_quiet() && !checker.has_open_permits());
+            let is_quiet = self.checker.with(|checker| {
+                checker.is_quiet() && !checker.has_open_permits() && checker.behind_the_system().is_empty()
+            });
             if is_late || is_quiet {
                 let mut left = Vec::new();
                 for table in OPEN {
@@ -321,6 +322,7 @@ impl World {
                     self.checker.with(|checker| {
                         checker.give_up_waiting();
                         checker.left_permits();
+                        checker.left_behind_the_system();
                         for (table, keys) in &left {
                             checker.left(*table, keys);
                         }

@@ -70,6 +70,16 @@ fn a_raised_limit_that_forgets_its_queue_is_caught() {
 }
 
 #[test]
+fn a_limit_of_the_system_that_is_not_copied_is_caught() {
+    assert_eq!(first_failure(Bug::SystemLimitNotCopied).invariant, Invariant::SystemLimitsApply);
+}
+
+#[test]
+fn a_limit_of_the_system_that_forgets_its_queues_is_caught() {
+    assert_eq!(first_failure(Bug::SystemLimitForgetsItsQueues).invariant, Invariant::NoStartableWaits);
+}
+
+#[test]
 fn a_slot_that_is_counted_twice_is_caught() {
     assert_eq!(first_failure(Bug::SlotCountedTwice).invariant, Invariant::SlotsAreLiveRuns);
 }

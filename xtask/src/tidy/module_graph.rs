@@ -41,6 +41,7 @@ pub(crate) const CONTROL: ModuleGraph = ModuleGraph {
                 "process",
                 "run_deletion",
                 "settings",
+                "system_limits",
                 "traces",
                 "wakeups",
                 "why",

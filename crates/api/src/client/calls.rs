@@ -17,7 +17,7 @@ use crate::budgets::{BudgetDocument, BudgetView};
 use crate::doctor::{DoctorQuery, DoctorView, RepairRequest, RepairView};
 use crate::jobs::{ClaimAnswer, ClaimRequest};
 use crate::locks::{AcquireRequest, LockDetail, LockGrant, LockQuery};
-use crate::named_limits::SavedLimit;
+use crate::named_limits::{SavedLimit, SystemLimitView};
 use crate::runs::{RerunRequest, RunView, StartOptions, StartedRun};
 
 /// How long the server checks invariants; it reports what it could not check by then.
@@ -55,13 +55,18 @@ impl Client {
         document: &LimitDocument,
         replaces: Option<u64>,
     ) -> Result<SavedLimit> {
-        let call = self.put(&path(&[&"limits", &name])).body(document);
-        let call = match replaces {
-            None => call,
-            Some(0) => call.header("if-none-match", "*")?,
-            Some(revision) => call.header("if-match", &format!("\"{revision}\""))?,
-        };
-        call.read().await
+        replacing(self.put(&path(&[&"limits", &name])).body(document), replaces)?.read().await
+    }
+
+    /// The same for a limit of the system.
+    pub async fn save_system_limit(
+        &self,
+        name: &str,
+        document: &LimitDocument,
+        replaces: Option<u64>,
+    ) -> Result<SystemLimitView> {
+        let call = self.put(&path(&[&"system", &"limits", &name])).body(document);
+        replacing(call, replaces)?.read().await
     }
 
     /// Starts the run's workflow again with the same input, through admission.
@@ -152,6 +157,15 @@ impl Client {
     /// Fails unless the process answers. Needs no key.
     pub async fn is_alive(&self) -> Result<()> {
         self.get("/healthz").done().await
+    }
+}
+
+/// Changes a limit only if that is its revision.
+fn replacing(call: Call, revision: Option<u64>) -> Result<Call> {
+    match revision {
+        None => Ok(call),
+        Some(0) => call.header("if-none-match", "*"),
+        Some(revision) => call.header("if-match", &format!("\"{revision}\"")),
     }
 }
 

@@ -21,7 +21,9 @@ use crate::limits::{ConfigQuery, ConfigRequest, ConfigView, EffectiveConfig, Eff
 use crate::locks::{
     ForceReleaseRequest, LockEventView, LockGrant, LockHistoryQuery, LockView, ReleaseRequest, RenewRequest,
 };
-use crate::named_limits::{ExplainRequest, ExplainView, LimitView, PauseRequest, QueueQuery, QueuedRunView};
+use crate::named_limits::{
+    ExplainRequest, ExplainView, LimitView, PauseRequest, QueueQuery, QueuedRunView, SystemLimitView,
+};
 use crate::retry_policies::{RetryPolicyDetail, RetryPolicyView, RollbackRequest, SetPolicyRequest};
 use crate::rollouts::{EndRolloutRequest, RolloutView, StartRolloutRequest};
 use crate::runs::{MoveRequest, RunQuery, RunSummary, RunView};
@@ -142,6 +144,12 @@ endpoints! {
     delete_limit(name: &str): delete ["limits", name];
     pause_limit(name: &str): post ["limits", name, "pause"], body PauseRequest => LimitView;
     resume_limit(name: &str): post ["limits", name, "resume"] => LimitView;
+    /// The named limits of the system.
+    system_limits(): get ["system", "limits"], query PageQuery => Page<SystemLimitView>;
+    system_limit(name: &str): get ["system", "limits", name] => SystemLimitView;
+    delete_system_limit(name: &str): delete ["system", "limits", name];
+    pause_system_limit(name: &str): post ["system", "limits", name, "pause"], body PauseRequest => SystemLimitView;
+    resume_system_limit(name: &str): post ["system", "limits", name, "resume"] => SystemLimitView;
     /// The runs that wait, in order.
     limit_queue(name: &str): get ["limits", name, "queue"], query QueueQuery => Page<QueuedRunView>;
     /// What limits would do to a start. Starts nothing.

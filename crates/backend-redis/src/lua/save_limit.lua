@@ -9,17 +9,10 @@ local before = read_fields(hash, 'revision')
 if limits_revision() ~= call.book or call.replaces and call.replaces ~= tonumber(before.revision or '0') then
   return changed(before.revision)
 end
-if not before.revision and redis.call('ZCARD', key('wf:limits')) >= limits.limits_max then
+if not before.revision and redis.call('ZCARD', key('wf:limits')) - #system_limits() >= limits.limits_max then
   return quota_reached('limits', limits.limits_max)
 end
 redis.call('ZADD', key('wf:limits'), 0, call.name)
-redis.call('HDEL', hash, unpack(rule_names))
 local revision = next_limits_revision()
-redis.call('HSET', hash, 'document', call.document, 'revision', revision, 'saved_at', integer(now))
-for _, name in ipairs(rule_names) do
-  local value = call.rule[name]
-  if value then
-    redis.call('HSET', hash, name, type(value) == 'number' and integer(value) or value)
-  end
-end
+write_limit(hash, call, revision, integer(now))
 return change_done(revision)

@@ -20,6 +20,7 @@ mod lock_replies;
 mod lost_replies;
 mod mending;
 mod names;
+mod old_queues;
 mod probes;
 mod run_locks;
 mod stage_locks;

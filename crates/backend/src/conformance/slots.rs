@@ -9,7 +9,7 @@ use interlock_model::limit::document::{LimitDocument, OnFull};
 use interlock_model::limit::place::{QueuedRun, StartPriority};
 use interlock_model::limit::rule::{LimitRule, StartFacts, claims, fair_claims};
 use interlock_model::run::{Ending, InboxEvent, RunEvent};
-use interlock_model::{LimitName, RunId};
+use interlock_model::{LimitName, RunId, TenantId};
 use serde_json::{Value, json};
 
 use super::scene::{Scene, acme, ending, idle, name};
@@ -34,7 +34,11 @@ pub(super) fn group(text: &str) -> GroupKey {
 
 impl Scene {
     pub(super) async fn book(&self) -> LimitBook {
-        self.store.call(ListLimits { tenant: acme() }).await.expect("the store is up")
+        self.book_of(acme()).await
+    }
+
+    pub(super) async fn book_of(&self, tenant: TenantId) -> LimitBook {
+        self.store.call(ListLimits { tenant }).await.expect("the store is up")
     }
 
     /// Saves a limit of acme. Returns how many runs got their slots by that.
@@ -58,12 +62,17 @@ impl Scene {
 
     /// A start of acme that counts in the limits as they are now.
     pub(super) async fn counted(&self, key: Option<&str>, input: Value) -> Admit {
-        let book = self.book().await;
+        self.counted_of(&acme(), key, input).await
+    }
+
+    /// The same of another tenant.
+    pub(super) async fn counted_of(&self, tenant: &TenantId, key: Option<&str>, input: Value) -> Admit {
+        let book = self.book_of(tenant.clone()).await;
         let compile = |limit: &crate::limits::StoredLimit| {
             LimitRule::compile(limit.name.clone(), &limit.document).expect("the document compiles")
         };
         let rules: Vec<_> = book.limits.iter().map(compile).collect();
-        let admit = self.request(&acme(), key, input);
+        let admit = self.request(tenant, key, input);
         let request = &admit.request;
         let facts =
             StartFacts { workflow: &request.workflow, input: &request.input, labels: &request.labels };

@@ -16,6 +16,7 @@ macro_rules! rules_of_limits {
                 a_paused_limit_starts_nothing_until_it_is_resumed,
                 limits_have_revisions_and_a_tenant_has_a_bounded_number,
                 a_queue_is_listed_page_by_page_while_runs_leave_it,
+                a_fair_queue_is_listed_page_by_page_to_its_end,
                 a_waiting_run_can_be_moved_in_its_queue,
             }
             slot_grants::{
@@ -36,6 +37,16 @@ macro_rules! rules_of_limits {
                 the_holders_of_a_groups_slots_are_listed,
                 queues_and_slots_survive_a_reopening,
             }
+            slot_system_limits::{
+                a_limit_of_the_system_applies_to_each_tenant_separately,
+                a_start_by_older_limits_of_the_system_is_refused,
+                an_older_version_of_the_systems_limits_changes_nothing,
+                a_changed_limit_of_the_system_grants_in_the_step_that_applies_it,
+                more_grants_than_applying_gives_are_continued_by_a_timer,
+                the_systems_limits_do_not_count_among_the_tenants_own,
+                a_raised_cap_of_the_system_is_granted_where_it_is_inherited,
+                limits_of_the_system_survive_a_reopening,
+            }
             slot_rates::{
                 a_limit_that_is_saved_without_a_rate_has_none,
                 a_rate_rejects_what_comes_too_fast,
@@ -49,6 +60,7 @@ macro_rules! rules_of_limits {
                 a_debounced_run_becomes_what_its_newest_start_asks_for,
                 a_replay_of_a_debounced_start_does_not_extend_its_quiet_period,
                 a_repeated_start_that_waits_for_newer_ones_is_answered_with_its_place,
+                a_newer_start_whose_answer_is_lost_is_taken_in_once,
                 a_debounced_run_answers_a_bounded_number_of_keys,
                 workflows_and_groups_wait_apart,
                 a_full_limit_that_rejects_refuses_a_first_start_and_no_newer_one,
@@ -87,6 +99,9 @@ macro_rules! rules_of_limits {
                 a_queue_by_arrival_becomes_one_by_priority_and_back,
                 groups_take_turns_before_any_run_has_ended,
                 fair_queues_survive_a_reopening,
+            }
+            child_shares::{
+                children_wait_in_the_fair_group_of_their_root,
             }
             children::{
                 a_child_is_started_once_in_the_slot_of_its_root,

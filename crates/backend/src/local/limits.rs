@@ -7,12 +7,14 @@ use interlock_model::limit::group::Group;
 use interlock_model::limit::place::RunSlots;
 use interlock_model::limit::rule::{LIMITS_MAX, SlotClaim};
 use interlock_model::limit::{GroupKey, TENANT_RUNS};
+use interlock_model::tenant::Tenant;
 use interlock_model::{LimitName, RunId, TenantId};
 
 use super::draft::{Draft, decide};
 use super::rows;
 use super::slots::{self, QueueEntry, SlotHolder};
 use super::store::look;
+use super::system_limits::stored_limits;
 use super::tables::{Pick, Table, View, parse, read, scan_prefix};
 use crate::limits::{
     GROUPS_LOOKED_AT, GROUPS_SHOWN, GroupUsage, HeldSlot, LimitBook, LimitChange, LimitUsage, StoredLimit,
@@ -87,12 +89,9 @@ decide!(PauseLimit, |verb, draft| {
 });
 
 look!(ListLimits, |verb, view| {
-    let tenant = slots::tenant(view, &verb.tenant)?;
-    let rows =
-        scan_prefix(view, Table::Limits, &rows::of_tenant(&verb.tenant), Pick::First(LIMITS_MAX as usize))?;
-    let limits =
-        rows.iter().map(|row| parse(Table::Limits, &row.key, &row.value)).collect::<Result<_, _>>()?;
-    Ok(LimitBook { revision: tenant.limits_revision, limits, paused: tenant.paused })
+    let Tenant { limits_revision, system_revision, paused, .. } = slots::tenant(view, &verb.tenant)?;
+    let limits = stored_limits(view, &verb.tenant)?;
+    Ok(LimitBook { revision: limits_revision, system: system_revision, limits, paused })
 });
 
 look!(ReadLimitUsage, |verb, view| {

@@ -35,6 +35,7 @@ mod runs;
 mod slots;
 mod store;
 mod suspects;
+mod system_limits;
 mod table;
 mod tables;
 mod tenants;

@@ -85,6 +85,7 @@ decide!(ReleaseIdempotencyKey, |verb, draft| {
 look!(CountRuns, |verb, view| {
     let limited = LimitedTenant::read(view, &verb.tenant)?;
     // A named limit may let it join a run.
-    let rejects = limited.limits.queue.on_full == OnFull::Reject && limited.tenant.named_limits == 0;
+    let has_limits = limited.tenant.named_limits > 0 || limited.tenant.system_limits > 0;
+    let rejects = limited.limits.queue.on_full == OnFull::Reject && !has_limits;
     Ok(Count { usage: limited.usage(), slot_flow: limited.tenant.slot_flow, rejects })
 });

@@ -1,6 +1,8 @@
 //! `interlock limits`: named limits, and what a tenant may use.
 
 mod named;
+mod of_system;
+mod queue;
 
 use clap::{Args, Subcommand};
 use interlock_api::limits::{
@@ -9,7 +11,8 @@ use interlock_api::limits::{
 use interlock_model::TenantId;
 use interlock_model::limit::{BYTES_BOUNDS, QUOTA_BOUNDS, RUNS_MAX_BOUND};
 
-use self::named::{ExplainFlags, NamedChange, PauseFlags, QueueFlags};
+use self::named::{ExplainFlags, NamedChange, PauseFlags};
+use self::queue::QueueFlags;
 use super::Session;
 use crate::arguments::ListFlags;
 use crate::exit::{Failure, Result};
@@ -28,14 +31,15 @@ A flag of a named limit makes the argument the name of a limit; `tenant-runs` is
 Examples:
   interlock limits set per-repo --key input.repo --max-runs 1 --on-full queue --queue-max 50
   interlock limits set per-repo --file per-repo.json
+  interlock limits set per-repo --system --key input.repo --max-runs 1   # in every tenant separately
   interlock limits set --max-concurrent-runs 2 acme";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum LimitsCommand {
-    /// List the limits of a tenant with their usage
-    List(ListFlags),
+    /// List the limits of a tenant with their usage, or those of the system
+    List(LimitsListFlags),
     /// Show a named limit with its busiest groups
-    Show(LimitArgument),
+    Show(LimitOfScope),
     /// Show what a tenant may use
     Get(LimitsScope),
     /// Set a named limit, or what a tenant may use; what is not named stays as it is
@@ -49,11 +53,11 @@ pub(crate) enum LimitsCommand {
         scope: SetScope,
     },
     /// Delete a named limit; runs that wait for it are re-evaluated
-    Delete(LimitArgument),
+    Delete(LimitOfScope),
     /// Pause a limit: nothing starts in it until it is resumed
     Pause(PauseFlags),
     /// Resume a limit
-    Resume(LimitArgument),
+    Resume(LimitOfScope),
     /// List the runs that wait for a limit, in order
     Queue(QueueFlags),
     /// Explain what limits would do to a start; start nothing
@@ -61,9 +65,21 @@ pub(crate) enum LimitsCommand {
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct LimitArgument {
+pub(crate) struct LimitOfScope {
     /// Name of the limit
     name: String,
+    /// The system's: it applies to every tenant separately
+    #[arg(long)]
+    system: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct LimitsListFlags {
+    #[command(flatten)]
+    listing: ListFlags,
+    /// List those of the system
+    #[arg(long)]
+    system: bool,
 }
 
 #[derive(Debug, Args)]
@@ -71,8 +87,8 @@ pub(crate) struct SetScope {
     /// Name of the limit; or the tenant [default: your own]
     #[arg(value_name = "LIMIT|TENANT")]
     name: Option<TenantId>,
-    /// Set the defaults of tenants without limits of their own
-    #[arg(long, conflicts_with = "name")]
+    /// Set a named limit for every tenant, or the defaults of tenants without limits of their own
+    #[arg(long)]
     system: bool,
 }
 
@@ -132,6 +148,9 @@ pub(super) async fn run(command: LimitsCommand, session: &Session) -> Result<()>
         LimitsCommand::Set { change, named, scope } => match (named.is_given(), change.is_given()) {
             (true, false) => {
                 let name = scope.name.ok_or_else(|| Failure::Usage("name the limit to set".to_owned()))?;
+                if scope.system {
+                    return of_system::set(name.as_str(), *named, session).await;
+                }
                 named::set(name.as_str(), *named, session).await
             }
             (false, true) => set_config(change, scope, session).await,
@@ -144,18 +163,28 @@ pub(super) async fn run(command: LimitsCommand, session: &Session) -> Result<()>
                 Err(Failure::Usage(sentence.to_owned()))
             }
         },
-        LimitsCommand::List(listing) => named::list(listing, session).await,
-        LimitsCommand::Show(LimitArgument { name }) => named::show(&name, session).await,
-        LimitsCommand::Delete(LimitArgument { name }) => named::delete(&name, session).await,
+        LimitsCommand::List(LimitsListFlags { listing, system: true }) => {
+            of_system::list(listing, session).await
+        }
+        LimitsCommand::List(LimitsListFlags { listing, .. }) => named::list(listing, session).await,
+        LimitsCommand::Show(LimitOfScope { name, system: true }) => of_system::show(&name, session).await,
+        LimitsCommand::Show(LimitOfScope { name, .. }) => named::show(&name, session).await,
+        LimitsCommand::Delete(LimitOfScope { name, system: true }) => of_system::delete(&name, session).await,
+        LimitsCommand::Delete(LimitOfScope { name, .. }) => named::delete(&name, session).await,
         LimitsCommand::Pause(flags) => named::pause(flags, session).await,
-        LimitsCommand::Resume(LimitArgument { name }) => named::resume(&name, session).await,
-        LimitsCommand::Queue(flags) => named::queue(flags, session).await,
+        LimitsCommand::Resume(LimitOfScope { name, system: true }) => of_system::resume(&name, session).await,
+        LimitsCommand::Resume(LimitOfScope { name, .. }) => named::resume(&name, session).await,
+        LimitsCommand::Queue(flags) => queue::list(flags, session).await,
         LimitsCommand::Explain(flags) => named::explain(flags, session).await,
     }
 }
 
 async fn set_config(change: LimitsChange, scope: SetScope, session: &Session) -> Result<()> {
     let Session { client, output, .. } = session;
+    if scope.system && scope.name.is_some() {
+        let sentence = "--system sets the defaults of all tenants: leave the tenant out";
+        return Err(Failure::Usage(sentence.to_owned()));
+    }
     if change.max_tenants.is_some() && !scope.system {
         return Err(Failure::Usage("--max-tenants is a limit of the installation: add --system".to_owned()));
     }

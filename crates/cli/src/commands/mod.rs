@@ -37,7 +37,7 @@ use serde::Serialize;
 use crate::arguments::{Arguments, Command, ListFlags};
 use crate::config::{self, Environment};
 use crate::exit::{Exit, Result};
-use crate::output::{Column, Output, table};
+use crate::output::{Column, Output, say, table};
 
 /// What every command that calls a gateway needs.
 pub(crate) struct Session {
@@ -56,7 +56,11 @@ impl Session {
         fetch: impl AsyncFn(PageQuery) -> interlock_api::client::Result<Page<T>>,
     ) -> Result<()> {
         let page = pages::collect(listing, fetch).await?;
-        self.output.result(&page, |page| table(columns, &page.items))
+        self.output.result(&page, |page| table(columns, &page.items))?;
+        if !self.output.is_json() && page.next_cursor.is_some() {
+            say(&format!("There are more than these {}: --limit N lists more", page.items.len()));
+        }
+        Ok(())
     }
 }
 

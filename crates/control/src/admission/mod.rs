@@ -205,7 +205,11 @@ impl Admission {
         let request = admit.request.clone();
         let found = self.definitions.current(&request.tenant, &request.workflow).await;
         let mut workflow = found.map_err(StartError::Store)?;
-        let mut book = self.limit_books.known(&request.tenant);
+        let mut book = match workflow {
+            Some(_) => self.limit_books.current(&request.tenant).await.map_err(StartError::Store)?,
+            // Nothing is written of a tenant for a start that is refused anyway.
+            None => Arc::default(),
+        };
         let (mut reloads, mut is_fresh) = (0, false);
         loop {
             let mut planned = plan(&request, workflow.as_deref(), source, &book);

@@ -1,6 +1,7 @@
 //! Named limits: what operators do with them.
 
 mod explain;
+mod of_system;
 mod workflow_pause;
 
 use std::sync::Arc;
@@ -10,11 +11,13 @@ use interlock_backend::verbs::{DeleteLimit, ListLimits, MoveQueuedRun, PauseLimi
 use interlock_backend::{StoreError, Wake};
 use interlock_model::limit::checks::InvalidLimit;
 use interlock_model::limit::document::{LimitDocument, Pause};
-use interlock_model::limit::rule::{LimitRule, check_matching};
+use interlock_model::limit::owner::check_tenants_own;
+use interlock_model::limit::rule::{LimitRule, MATCHING_MAX, check_matching};
 use interlock_model::{LimitName, RunId, TenantId};
 
 use crate::limit_books;
 use crate::process::Process;
+use crate::system_limits::SystemLimits;
 
 pub use explain::{Explanation, MatchedGroup};
 pub use workflow_pause::pausing_limit;
@@ -37,6 +40,7 @@ pub enum SaveLimitError {
 /// Saves, pauses and deletes named limits, and wakes the engine for the runs that they let start.
 pub struct Limits {
     pub(crate) process: Arc<Process>,
+    pub(crate) system: Arc<SystemLimits>,
 }
 
 impl Limits {
@@ -48,6 +52,8 @@ impl Limits {
         document: LimitDocument,
         replaces: Option<u64>,
     ) -> Result<u64, SaveLimitError> {
+        check_tenants_own(&name)?;
+        workflow_pause::check_pausing(&name, &document)?;
         let rule = LimitRule::compile(name.clone(), &document)?;
         let mut reloads = 0;
         loop {
@@ -57,9 +63,10 @@ impl Limits {
                 return Err(SaveLimitError::Changed { revision: revision_before });
             }
             let mut compiled = limit_books::compile(tenant, book)?;
+            let before = compiled.rules.clone();
             compiled.rules.retain(|other| other.name != name);
             compiled.rules.push(rule.clone());
-            check_matching(&compiled.rules)?;
+            check_matching(&compiled.rules, &before, MATCHING_MAX)?;
             let save = SaveLimit {
                 tenant: tenant.clone(),
                 name: name.clone(),

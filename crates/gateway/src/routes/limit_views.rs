@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use interlock_api::limits::ConfigScope;
 use interlock_api::named_limits::{
     BlockedBy, ExplainView, FullBecause, GroupView, LimitUsageView, LimitView, MatchedLimit, PauseView,
     QuietView, RunWaitingFor, StartFate,
@@ -19,7 +20,7 @@ use interlock_model::why::{LimitWait, WaitOutcome};
 use interlock_model::{LimitName, Timestamp, WorkflowId};
 
 pub(super) fn limit_view(
-    (name, revision): (LimitName, u64),
+    (name, scope, revision): (LimitName, ConfigScope, u64),
     (document, max_runs): (LimitDocument, Option<u32>),
     paused: Option<&Pause>,
     usage: LimitUsage,
@@ -27,6 +28,7 @@ pub(super) fn limit_view(
     let LimitUsage { groups, live, queued, debounced, has_more } = usage;
     LimitView {
         name,
+        scope,
         document,
         revision,
         paused: paused.map(pause_view),

@@ -11,6 +11,7 @@ mod events;
 mod history;
 mod jobs;
 pub(crate) mod keys;
+mod limit_revisions;
 mod limit_views;
 mod limits;
 mod locks;
@@ -23,6 +24,7 @@ mod runs;
 mod sent_events;
 mod starts;
 mod status;
+mod system_limits;
 mod why;
 mod workers;
 mod workflows;
@@ -67,6 +69,7 @@ static ENDPOINTS: LazyLock<Vec<Endpoints>> = LazyLock::new(|| {
         doctor::endpoints(),
         limits::endpoints(),
         named_limits::endpoints(),
+        system_limits::endpoints(),
         budgets::endpoints(),
         locks::endpoints(),
         retry_policies::endpoints(),

@@ -1,8 +1,11 @@
 //! Named limits: what may run at once, how fast, and who waits.
 
-use axum::response::{IntoResponse, Response};
-use http::header::{ETAG, IF_MATCH, IF_NONE_MATCH};
-use http::{HeaderMap, HeaderName, HeaderValue};
+use std::cmp::Reverse;
+
+use axum::response::Response;
+use http::HeaderMap;
+use interlock_api::Code;
+use interlock_api::limits::ConfigScope;
 use interlock_api::named_limits::{
     ExplainRequest, ExplainView, LimitView, PauseRequest, QueueQuery, QueuedRunView, SavedLimit,
 };
@@ -10,11 +13,13 @@ use interlock_backend::limits::StoredLimit;
 use interlock_backend::verbs::{ListQueuedRuns, ReadLimitUsage, ReadWorkflow};
 use interlock_control::limit_usage::{TenantLimits, is_built_in};
 use interlock_model::limit::document::{LimitDocument, Pause};
+use interlock_model::limit::owner::{is_of_system, name_at_system};
 use interlock_model::limit::place::QueuedRun;
 use interlock_model::limit::rule::{SlotClaim, StartFacts};
 use interlock_model::{LimitName, TenantId};
 use serde_json::{Map, Value};
 
+use super::limit_revisions::{Expected, expected, with_tag};
 use super::limit_views::{explain_view, limit_view};
 use super::{
     Answer, App, Caller, Json, Named, NoAnswer, OptionalPayload, Page, PageQuery, Parameters, Payload,
@@ -22,8 +27,11 @@ use super::{
 };
 use crate::start_headers;
 
+/// Groups that are named to someone who named none.
+const GROUPS_NAMED: usize = 5;
+
 /// Characters of a reason.
-const REASON_CHARS_MAX: usize = 512;
+pub(super) const REASON_CHARS_MAX: usize = 512;
 
 endpoints!("named limits": list, get, put, delete, pause, resume, queue, explain);
 
@@ -99,8 +107,9 @@ async fn delete(caller: Caller, Named(name): Named<LimitName>, headers: HeaderMa
     caller.may(Permission::Administer)?;
     if is_built_in(&name) {
         let sentence = "tenant-runs is built in and cannot be deleted; nothing was changed. Set it: PUT /limits/tenant-runs";
-        return Err(Refusal::new(interlock_api::Code::Conflict, sentence));
+        return Err(Refusal::new(Code::Conflict, sentence));
     }
+    check_own(&name)?;
     let replaces = replaces(&caller, &name, &headers).await?;
     caller.app.stages.limits.delete(&caller.tenant, name, replaces).await?;
     Ok(StatusCode::NO_CONTENT)
@@ -115,6 +124,7 @@ async fn pause(
     OptionalPayload(PauseRequest { reason }): OptionalPayload<PauseRequest>,
 ) -> Result<Response, Refusal> {
     caller.may(Permission::Queue)?;
+    check_own(&name)?;
     bounded_text("reason", reason.as_deref().unwrap_or_default(), REASON_CHARS_MAX)?;
     let pause = Pause { by: caller.name.clone(), at: caller.app.clock.now(), reason };
     caller.app.stages.limits.pause(&caller.tenant, name.clone(), Some(pause)).await?;
@@ -131,6 +141,7 @@ async fn resume(
     OptionalPayload(_): OptionalPayload<Value>,
 ) -> Result<Response, Refusal> {
     caller.may(Permission::Queue)?;
+    check_own(&name)?;
     caller.app.stages.limits.pause(&caller.tenant, name.clone(), None).await?;
     Ok(tagged(view(&caller, &name).await?))
 }
@@ -144,12 +155,16 @@ async fn queue(
     parameters: Parameters,
 ) -> Answer<Page<QueuedRunView>> {
     caller.may(Permission::ReadRest)?;
-    let (group, page) = (parameters.parsed("group")?.unwrap_or_default(), parameters.page()?);
+    let (group, page) = (parameters.parsed("group")?, parameters.page()?);
     let Caller { app, tenant, .. } = &caller;
     let all = TenantLimits::read(&app.store, tenant).await?;
     if !is_built_in(&name) {
-        found(all.named(&name), &name)?;
+        let limit = found(all.named(&name), &name)?;
+        if group.is_none() && limit.document.key.is_some() {
+            return Err(which_group(app, tenant, name).await?);
+        }
     }
+    let group = group.unwrap_or_default();
     let found = app.store.call(ListQueuedRuns { tenant: tenant.clone(), name, group, page }).await?;
     Ok(page_of(found, |QueuedRun { run, waiting, position, .. }| QueuedRunView {
         run_id: run,
@@ -158,6 +173,20 @@ async fn queue(
         priority: waiting.place.priority.into(),
         fair_group: waiting.fair.map(String::from),
     }))
+}
+
+/// A limit with a key has a queue per group.
+async fn which_group(app: &App, tenant: &TenantId, name: LimitName) -> Result<Refusal, Refusal> {
+    let read = ReadLimitUsage { tenant: tenant.clone(), name: name.clone(), group: None };
+    let mut groups = app.store.call(read).await?.groups;
+    groups.sort_by_key(|usage| Reverse(usage.state.queued));
+    let waiting = groups.iter().filter(|usage| usage.state.queued > 0).take(GROUPS_NAMED);
+    let named: Vec<_> =
+        waiting.map(|usage| format!("`{}` ({} waiting)", usage.group, usage.state.queued)).collect();
+    let groups = if named.is_empty() { "none has a queue now".to_owned() } else { named.join(", ") };
+    Ok(Refusal::invalid(format!(
+        "group: limit {name} has a key, and so a queue per group. Name one: {groups}"
+    )))
 }
 
 /// Which limits a start would count in, and what they would do to it now. Starts nothing.
@@ -201,47 +230,36 @@ async fn read_view(
     };
     let read = ReadLimitUsage { tenant: tenant.clone(), name: name.clone(), group: None };
     let usage = app.store.call(read).await?;
+    let scope = if is_of_system(name) { ConfigScope::System } else { ConfigScope::Org };
     let document = (document, all.rule(name).runs_max);
-    Ok(Some(limit_view((name.clone(), revision), document, all.pause(name), usage)))
+    Ok(Some(limit_view((name.clone(), scope, revision), document, all.pause(name), usage)))
 }
 
 /// The revision that a change must find; 0: none.
 async fn replaces(caller: &Caller, name: &LimitName, headers: &HeaderMap) -> Result<Option<u64>, Refusal> {
-    let none_match = one(headers, &IF_NONE_MATCH)?;
-    match (one(headers, &IF_MATCH)?, none_match) {
-        (None, None) => Ok(None),
-        (None, Some("*")) => Ok(Some(0)),
-        (Some("*"), None) => match view(caller, name).await {
+    match expected(headers)? {
+        Expected::Anything => Ok(None),
+        Expected::Revision(revision) => Ok(Some(revision)),
+        Expected::Something => match view(caller, name).await {
             Ok(view) => Ok(Some(view.revision)),
-            Err(refusal) if refusal.code() == interlock_api::Code::NotFound => Err(Refusal::limit_changed(0)),
+            Err(refusal) if refusal.code() == Code::NotFound => Err(Refusal::limit_changed(0)),
             Err(refusal) => Err(refusal),
         },
-        (Some(tag), None) => {
-            let digits = tag.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or(tag);
-            let revision = digits.parse().map_err(|_| {
-                Refusal::invalid("If-Match: use the revision of the limit, such as \"7\", or `*`")
-            })?;
-            Ok(Some(revision))
-        }
-        (None, Some(_)) => Err(Refusal::invalid("If-None-Match: use `*`")),
-        (Some(_), Some(_)) => Err(Refusal::invalid("use If-Match or If-None-Match, not both")),
     }
-}
-
-fn one<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a str>, Refusal> {
-    let mut given = headers.get_all(name).iter();
-    let Some(first) = given.next() else { return Ok(None) };
-    let text = first.to_str().ok().filter(|_| given.next().is_none());
-    text.map(|text| Some(text.trim())).ok_or_else(|| Refusal::invalid(format!("{name}: send one value")))
 }
 
 fn tagged(view: LimitView) -> Response {
     with_tag(view.revision, Json(view))
 }
 
-fn with_tag(revision: u64, answer: impl IntoResponse) -> Response {
-    let mut response = answer.into_response();
-    let tag = HeaderValue::try_from(format!("\"{revision}\"")).expect("digits and quotes make a header");
-    response.headers_mut().insert(ETAG, tag);
-    response
+/// A limit of the system is not the tenant's to change.
+fn check_own(name: &LimitName) -> Result<(), Refusal> {
+    let Some(at_system) = name_at_system(name) else { return Ok(()) };
+    Err(Refusal::new(
+        Code::Conflict,
+        format!(
+            "{name} is a limit of the system and applies to every tenant; nothing was changed. \
+             A key for all tenants changes it: /system/limits/{at_system}"
+        ),
+    ))
 }

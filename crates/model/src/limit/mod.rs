@@ -6,6 +6,7 @@ pub mod fair;
 pub mod group;
 mod group_key;
 pub mod judge;
+pub mod owner;
 pub mod place;
 pub mod rule;
 

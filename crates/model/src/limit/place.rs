@@ -54,7 +54,7 @@ const LEVEL_MS: u64 = 60_000;
 /// The scores of queues by priority begin here, above those of queues by arrival: a run shows in which order it waits.
 pub const PRIORITY_SCORES: u64 = 250_000_000_000_000;
 
-/// Times in milliseconds begin here, and numbers of arrivals end: an earlier version had such scores in queues by priority.
+/// Times in milliseconds begin here, where numbers of arrivals end: an earlier version had such scores.
 pub const TIME_SCORES: u64 = 1_000_000_000_000;
 
 /// The scores with which a run waits in a queue of this order since before the order has changed: from, and until before.
@@ -138,8 +138,8 @@ pub struct RunSlots {
 }
 
 impl RunSlots {
-    /// The group that is charged for it in a queue of this limit. A run that was accepted before the queue was fair, or whose
-    /// root was or does not count there, belongs to the group without a name.
+    /// The group that is charged for it in a queue of this limit. A run that was accepted before the queue was fair, or
+    /// whose root was or does not count there, belongs to the group without a name.
     pub fn fair_group(&self, limit: &LimitName) -> GroupKey {
         let of_limit = self.fair.iter().find(|claim| claim.limit == *limit);
         of_limit.map(|claim| claim.group.clone()).unwrap_or_default()

@@ -10,6 +10,7 @@ use super::checks::{DELAY_SECONDS_MAX, InvalidLimit, check_numbers, require};
 use super::document::{CountedRuns, LimitDocument, OnFull};
 use super::fair::FairClaim;
 use super::group::{DebounceRule, GroupRule, Rate};
+use super::owner::is_of_system;
 use super::{GroupKey, QUEUE_WAIT_DEFAULT, QUEUED_MAX_DEFAULT, QueueRule, TENANT_RUNS};
 use crate::expression::{Expression, Member, Scope};
 use crate::limit::document::Labels;
@@ -18,8 +19,11 @@ use crate::{LimitName, WorkflowId};
 /// Named limits that a tenant may have.
 pub const LIMITS_MAX: u32 = 64;
 
-/// Named limits that may apply to one workflow.
+/// Named limits that may apply to one workflow of a tenant, the system's included.
 pub const MATCHING_MAX: usize = 8;
+
+/// Limits of the system that may apply to one workflow. A tenant that had its 8 before has them besides.
+pub const SYSTEM_MATCHING_MAX: usize = 4;
 
 const PATTERNS_MAX: usize = 64;
 /// How long newer starts may delay a run where its limit does not say, as a multiple of its quiet period.
@@ -126,9 +130,12 @@ impl LimitRule {
         group_of(&value).map_err(|problem| no_group(problem.to_owned()))
     }
 
-    /// Keyed before unkeyed, fewer workflows before more, then by name.
+    /// Keyed before unkeyed, fewer workflows before more, the tenant's own before the system's, then by name.
     fn narrowness(&self, other: &Self) -> Ordering {
-        let place = |rule: &Self| (rule.key.is_none(), rule.workflows.as_ref().map_or(usize::MAX, Vec::len));
+        let place = |rule: &Self| {
+            let workflows = rule.workflows.as_ref().map_or(usize::MAX, Vec::len);
+            (rule.key.is_none(), workflows, is_of_system(&rule.name))
+        };
         place(self).cmp(&place(other)).then_with(|| self.name.cmp(&other.name))
     }
 }
@@ -158,19 +165,25 @@ pub fn fair_claims(rules: &[LimitRule], facts: &StartFacts<'_>) -> Result<Vec<Fa
     matching.filter_map(|rule| rule.fair_claim(facts).transpose()).collect()
 }
 
-/// Refuses more limits for one workflow than [`MATCHING_MAX`]. The most apply to a workflow that a limit names, or whose id
-/// is one of their prefixes.
-pub fn check_matching(rules: &[LimitRule]) -> Result<(), InvalidLimit> {
+/// Refuses more limits for one workflow than `most`. More than there were `before` this change is refused, too: what a
+/// tenant has beyond its bound, because the system got another limit, it can still change.
+pub fn check_matching(rules: &[LimitRule], before: &[LimitRule], most: usize) -> Result<(), InvalidLimit> {
+    let count = most_matching(rules);
+    let problem = format!("{count} limits would apply to one workflow: use at most {most}");
+    require("applies_to", count <= most.max(most_matching(before)), problem)
+}
+
+/// How many limits apply to one workflow. The most apply to one that a limit names, or whose id is one of their prefixes.
+fn most_matching(rules: &[LimitRule]) -> usize {
     let named = rules.iter().flat_map(|rule| rule.workflows.iter().flatten());
-    for id in named.map(WorkflowPattern::stem).chain([""]) {
+    let ids = named.map(WorkflowPattern::stem).chain([""]);
+    let count = |id: &str| {
         let applies = |rule: &&LimitRule| {
             rule.workflows.as_ref().is_none_or(|patterns| patterns.iter().any(|it| it.matches(id)))
         };
-        let count = rules.iter().filter(applies).count();
-        let problem = format!("{count} limits would apply to one workflow: use at most {MATCHING_MAX}");
-        require("applies_to", count <= MATCHING_MAX, problem)?;
-    }
-    Ok(())
+        rules.iter().filter(applies).count()
+    };
+    ids.map(count).max().unwrap_or_default()
 }
 
 fn patterns(written: &[String]) -> Result<Vec<WorkflowPattern>, InvalidLimit> {
@@ -299,9 +312,12 @@ mod tests {
             rule("one", of(&["deploy-*"])).unwrap(),
             rule("keyed", json!({"max_runs": 1, "key": "input.repo"})).unwrap(),
             rule("other", of(&["test"])).unwrap(),
+            rule("system.a", json!({"max_runs": 1})).unwrap(),
+            rule("system.one", of(&["deploy-*"])).unwrap(),
         ];
         let claimed = claimed(&rules, "deploy-web", &json!({"repo": "a/b"})).unwrap();
-        let expected = [("keyed", "a/b"), ("one", ""), ("two", ""), ("all", "")];
+        let expected =
+            [("keyed", "a/b"), ("one", ""), ("system.one", ""), ("two", ""), ("all", ""), ("system.a", "")];
         assert_eq!(claimed, expected.map(|(limit, group)| (limit.to_owned(), group.to_owned())));
     }
 
@@ -420,11 +436,9 @@ mod tests {
                 .unwrap()
         };
         let rules: Vec<LimitRule> = (1..=MATCHING_MAX + 1).map(prefix).collect();
-        assert_eq!(check_matching(&rules[..MATCHING_MAX]), Ok(()));
-        assert_eq!(
-            check_matching(&rules).unwrap_err().field,
-            "applies_to",
-            "the longest prefix is one of all"
-        );
+        assert_eq!(check_matching(&rules[..MATCHING_MAX], &[], MATCHING_MAX), Ok(()));
+        let refused = check_matching(&rules, &rules[..MATCHING_MAX], MATCHING_MAX).unwrap_err();
+        assert_eq!(refused.field, "applies_to", "the longest prefix is one of all");
+        assert_eq!(check_matching(&rules, &rules, MATCHING_MAX), Ok(()), "there are no more than before");
     }
 }

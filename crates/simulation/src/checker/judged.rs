@@ -132,7 +132,7 @@ judged! {
 
 // What they write is still seen, row by row.
 not_judged! {
-    AcquireChildStarts, AcquireHeldJobs, AdjustBudget, CreateApiKey, DeleteBudget, DeleteDeadLetter,
+    AcquireChildStarts, AcquireHeldJobs, AdjustBudget, AdoptSystemLimits, CreateApiKey, DeleteBudget, DeleteDeadLetter,
     DeleteFigures, DeleteLimit,
     DrainNatsWorker, DrainWorker, ExpirePermits, FireTimers, ForceReleaseLock, ForgetNatsWorker, ForgetWorker,
     MoveQueuedRun, PauseLimit, RecordBeat, RegisterNatsWorker, RenewPermit, Repair, RepairSlots, RequeueJobs,

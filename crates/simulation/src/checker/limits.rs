@@ -37,7 +37,7 @@ pub(super) struct LimitRows {
     groups: BTreeMap<String, Group>,
     runs: BTreeMap<String, RunSlots>,
     pub(super) timers: BTreeSet<String>,
-    tenant: Tenant,
+    pub(super) tenant: Tenant,
     /// Runs that hold a slot of the tenant.
     active: BTreeSet<String>,
     /// Live runs that wait, by their heads.

@@ -21,6 +21,7 @@ mod rows;
 mod runs;
 mod shares;
 mod step_permits;
+mod system_limits;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -70,6 +71,7 @@ pub(crate) struct Checker {
     tables: rows::Rows,
     tenants: BTreeMap<TenantId, Tenant>,
     system: Limits,
+    system_limits: system_limits::SystemLimits,
     runs: BTreeMap<RunId, runs::Run>,
     jobs: BTreeMap<JobId, jobs::Job>,
     waiting: BTreeMap<JobId, deliveries::Waiting>,
@@ -122,6 +124,7 @@ impl Checker {
             tables: rows::Rows::default(),
             tenants: BTreeMap::new(),
             system: Limits::default(),
+            system_limits: system_limits::SystemLimits::default(),
             runs: BTreeMap::new(),
             jobs: BTreeMap::new(),
             waiting: BTreeMap::new(),

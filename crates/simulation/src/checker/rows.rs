@@ -122,9 +122,11 @@ impl Checker {
                 self.check_key(key, value);
             }
         }
+        self.take_system_limits(writes);
         for tenant in tenants {
             self.check_slots(tenant);
             self.judge_limits(tenant, writes);
+            self.judge_system_limits(tenant);
             self.judge_children(tenant, writes);
             self.judge_keyed_events(tenant, writes);
         }

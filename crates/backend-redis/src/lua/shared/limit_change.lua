@@ -3,6 +3,22 @@
 local rule_names = { 'runs_max', 'interval', 'ahead', 'on_full', 'queued_max', 'wait_max', 'order', 'quiet',
   'delay_max', 'weights' }
 
+-- The names of those that the tenant has from the system.
+local function system_limits()
+  return redis.call('ZRANGE', key('wf:limits'), '[system.', '(system/', 'BYLEX')
+end
+
+local function write_limit(hash, limit, revision, saved_at)
+  redis.call('HDEL', hash, unpack(rule_names))
+  redis.call('HSET', hash, 'document', limit.document, 'revision', revision, 'saved_at', saved_at)
+  for _, name in ipairs(rule_names) do
+    local value = limit.rule[name]
+    if value then
+      redis.call('HSET', hash, name, type(value) == 'number' and integer(value) or value)
+    end
+  end
+end
+
 local function limits_revision()
   return tonumber(redis.call('HGET', key('wf:tenant'), 'limits_revision') or '0')
 end

@@ -20,7 +20,7 @@ end
 local function scores_of_other_orders(order)
   local priority, lane = integer(limits.priority_scores), integer(limits.fair_lane)
   if order == 'fifo' then
-    return { { priority, '+inf' } }
+    return { { integer(limits.time_scores), '+inf' } }
   elseif order == 'priority' then
     return { { '-inf', '(' .. priority }, { lane, '+inf' } }
   end

@@ -46,6 +46,8 @@ pub(super) struct Known {
     pub(super) versions: BTreeMap<TenantId, u32>,
     /// The last change of each tenant's named limits.
     pub(super) limits_revisions: BTreeMap<TenantId, u64>,
+    /// The version of the system's limits that each has.
+    pub(super) system_versions: BTreeMap<TenantId, u64>,
     /// Of the document.
     pub(super) document_version: u64,
     /// Where each list continues.

@@ -12,14 +12,20 @@ use serde_json::json;
 
 use super::super::scene::name;
 use super::{Walk, sampled};
-use crate::limits::{LimitBook, LimitChange};
+use crate::limits::{LimitBook, LimitChange, StoredLimit};
 use crate::verbs::{
-    DeleteLimit, ListLimits, ListQueuedRuns, ListSlots, MoveQueuedRun, PauseLimit, ReadDebouncedRun,
-    ReadLimitUsage, ReadQueuedRun, SaveLimit,
+    AdoptSystemLimits, DeleteLimit, ListLimits, ListQueuedRuns, ListSlots, MoveQueuedRun, PauseLimit,
+    ReadDebouncedRun, ReadLimitUsage, ReadQueuedRun, SaveLimit,
 };
 
-/// Narrow, wide and built in.
-const LIMITS: [&str; 3] = ["narrow", "wide", "tenant-runs"];
+/// Those that a start may count in, as they are narrow.
+const MATCHED: [&str; 3] = ["narrow", "wide", SYSTEMS];
+
+/// The tenant's own: narrow, wide and built in.
+const OWN: [&str; 3] = ["narrow", "wide", "tenant-runs"];
+
+/// The system's.
+const SYSTEMS: &str = "system.wide";
 
 const GROUPS: [&str; 3] = ["", "a/b", "é"];
 
@@ -32,7 +38,7 @@ sampled!(
         let book = if walk.flip(0.9) { book } else { 0 };
         let replaces = walk.flip(0.1).then(|| walk.random.random_range(0..3));
         let limit = walk.random.random_range(0..2);
-        Some(SaveLimit { tenant, name: name(LIMITS[limit]), document: walk.limit_document(), book, replaces })
+        Some(SaveLimit { tenant, name: name(OWN[limit]), document: walk.limit_document(), book, replaces })
     },
     |asked, answer, known| {
         if let LimitChange::Done { revision, .. } = answer {
@@ -45,7 +51,7 @@ sampled!(
     DeleteLimit,
     1,
     |walk| {
-        let (tenant, name) = (walk.tenant(), walk.limit_name());
+        let (tenant, name) = (walk.tenant(), walk.own_limit());
         let replaces = walk.flip(0.1).then(|| walk.random.random_range(0..3));
         Some(DeleteLimit { tenant, name, replaces })
     },
@@ -60,7 +66,7 @@ sampled!(
     PauseLimit,
     2,
     |walk| {
-        let (tenant, name, at) = (walk.tenant(), walk.limit_name(), walk.now());
+        let (tenant, name, at) = (walk.tenant(), walk.own_limit(), walk.now());
         let pause = walk.flip(0.4).then(|| Pause { by: walk.person(), at, reason: None });
         Some(PauseLimit { tenant, name, pause })
     },
@@ -71,7 +77,22 @@ sampled!(
     }
 );
 
-sampled!(ListLimits, 1, |walk| Some(ListLimits { tenant: walk.tenant() }), |asked, answer, known| {
+sampled!(
+    AdoptSystemLimits,
+    3,
+    |walk| {
+        let tenant = walk.tenant();
+        let known = walk.known.system_versions.get(&tenant).copied().unwrap_or_default();
+        let version = (known + walk.random.random_range(0..3)).saturating_sub(1);
+        let limits = if walk.flip(0.8) { vec![walk.system_limit()] } else { Vec::new() };
+        Some(AdoptSystemLimits { tenant, version, limits })
+    },
+    |asked, answer, known| {
+        known.system_versions.insert(asked.tenant.clone(), answer.version);
+    }
+);
+
+sampled!(ListLimits, 3, |walk| Some(ListLimits { tenant: walk.tenant() }), |asked, answer, known| {
     let LimitBook { revision, .. } = answer;
     known.limits_revisions.insert(asked.tenant.clone(), *revision);
 });
@@ -120,8 +141,19 @@ impl Walk {
         self.known.limits_revisions.get(tenant).copied().unwrap_or_default()
     }
 
+    fn own_limit(&mut self) -> LimitName {
+        name(OWN.choose(&mut self.random).expect("there are some"))
+    }
+
     fn limit_name(&mut self) -> LimitName {
-        name(LIMITS.choose(&mut self.random).expect("there are some"))
+        if self.flip(0.2) { name(SYSTEMS) } else { self.own_limit() }
+    }
+
+    fn system_limit(&mut self) -> StoredLimit {
+        let (document, at) = (self.limit_document(), self.now());
+        let paused = self.flip(0.2).then(|| Pause { by: self.person(), at, reason: None });
+        let revision = self.random.random_range(1..4);
+        StoredLimit { name: name(SYSTEMS), document, revision, saved_at: at, paused }
     }
 
     fn group(&mut self) -> GroupKey {
@@ -131,9 +163,9 @@ impl Walk {
     /// The groups that a start counts in: in order, as by the rules of the model.
     pub(super) fn claims(&mut self) -> Vec<SlotClaim> {
         let mut claims = Vec::new();
-        for limit in &LIMITS[..2] {
+        for limit in MATCHED {
             if self.flip(0.5) {
-                let group = if *limit == "wide" { GroupKey::default() } else { self.group() };
+                let group = if limit == "narrow" { self.group() } else { GroupKey::default() };
                 claims.push(SlotClaim { limit: name(limit), group });
             }
         }
@@ -142,7 +174,7 @@ impl Walk {
 
     /// The groups of fair queues that are charged for a start: none if it was accepted before they were fair.
     pub(super) fn fair_claims(&mut self) -> Vec<FairClaim> {
-        let limits = LIMITS[..2].iter().filter(|_| self.random.random_bool(0.8)).collect::<Vec<_>>();
+        let limits = MATCHED.into_iter().filter(|_| self.random.random_bool(0.8)).collect::<Vec<_>>();
         limits.into_iter().map(|limit| FairClaim { limit: name(limit), group: self.group() }).collect()
     }
 

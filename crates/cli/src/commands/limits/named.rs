@@ -3,16 +3,17 @@
 use std::collections::BTreeMap;
 
 use clap::Args;
+use interlock_api::Code;
 use interlock_api::named_limits::{
-    ExplainRequest, ExplainView, LimitView, MatchedLimit, PauseRequest, QueueQuery, QueuedRunView,
+    ExplainRequest, ExplainView, LimitView, MatchedLimit, PauseRequest, PauseView,
 };
-use interlock_api::{Code, PageQuery};
 use interlock_model::limit::document::{
     AppliesTo, CountedRuns, LimitDocument, OnFull, QueueDocument, QueueOrder, RateDocument,
 };
 
 use super::super::durations;
 use super::super::{Session, run};
+use super::of_system;
 use crate::arguments::{ListFlags, one_of};
 use crate::exit::{Failure, Result};
 use crate::input;
@@ -75,17 +76,9 @@ pub(crate) struct PauseFlags {
     /// Reason, shown to those who wait
     #[arg(long)]
     reason: Option<String>,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct QueueFlags {
-    /// Name of the limit
-    name: String,
-    /// Group: the value of the limit's key
+    /// The system's: pause it in every tenant
     #[arg(long)]
-    group: Option<String>,
-    #[command(flatten)]
-    listing: ListFlags,
+    system: bool,
 }
 
 #[derive(Debug, Args)]
@@ -176,27 +169,37 @@ impl NamedChange {
     }
 }
 
-pub(super) async fn set(name: &str, mut change: NamedChange, session: &Session) -> Result<()> {
-    let Session { client, output, .. } = session;
-    let saved = match change.file.take() {
+/// The document that the flags make, and the revision that it replaces. `before`: reads the limit; none: it is new.
+pub(super) async fn changed(
+    mut change: NamedChange,
+    before: impl AsyncFnOnce() -> interlock_api::client::Result<(LimitDocument, u64)>,
+) -> Result<(LimitDocument, Option<u64>)> {
+    match change.file.take() {
         Some(_) if change.is_given() => {
-            return Err(Failure::Usage("--file has the whole limit: leave the other flags out".to_owned()));
+            Err(Failure::Usage("--file has the whole limit: leave the other flags out".to_owned()))
         }
         Some(file) => {
             let document = serde_json::from_value(input::json_file(&file)?)
                 .map_err(|error| Failure::Usage(format!("{file} is not a limit: {error}")))?;
-            client.save_limit(name, &document, None).await?
+            Ok((document, None))
         }
         None => {
-            let (before, revision) = match client.limit(name).await {
-                Ok(view) => (view.document, view.revision),
+            let (before, revision) = match before().await {
+                Ok(found) => found,
                 Err(error) if error.code() == Some(Code::NotFound) => (LimitDocument::default(), 0),
                 Err(error) => return Err(error.into()),
             };
             // Not over a change that came meanwhile.
-            client.save_limit(name, &change.over(before)?, Some(revision)).await?
+            Ok((change.over(before)?, Some(revision)))
         }
-    };
+    }
+}
+
+pub(super) async fn set(name: &str, change: NamedChange, session: &Session) -> Result<()> {
+    let Session { client, output, .. } = session;
+    let before = async || client.limit(name).await.map(|view| (view.document, view.revision));
+    let (document, revision) = changed(change, before).await?;
+    let saved = client.save_limit(name, &document, revision).await?;
     output.result(&saved, |saved| format!("limit {} in force:\n{}", saved.name, pretty(&saved.document)))
 }
 
@@ -215,21 +218,15 @@ pub(super) async fn delete(name: &str, session: &Session) -> Result<()> {
 }
 
 pub(super) async fn pause(flags: PauseFlags, session: &Session) -> Result<()> {
-    let PauseFlags { name, reason } = flags;
+    let PauseFlags { name, reason, system } = flags;
+    if system {
+        return of_system::pause(&name, PauseRequest { reason }, session).await;
+    }
     session.output.result(&session.client.pause_limit(&name, &PauseRequest { reason }).await?, describe)
 }
 
 pub(super) async fn resume(name: &str, session: &Session) -> Result<()> {
     session.output.result(&session.client.resume_limit(name).await?, describe)
-}
-
-pub(super) async fn queue(flags: QueueFlags, session: &Session) -> Result<()> {
-    let QueueFlags { name, group, listing } = flags;
-    let fetch = async |PageQuery { limit, cursor }: PageQuery| {
-        let query = QueueQuery { group: group.clone(), limit, cursor };
-        session.client.limit_queue(&name, &query).await
-    };
-    session.list(listing, &QUEUE, fetch).await
 }
 
 pub(super) async fn explain(flags: ExplainFlags, session: &Session) -> Result<()> {
@@ -246,14 +243,6 @@ const COLUMNS: [Column<LimitView>; 5] = [
     ("ON FULL", |limit| limit.document.on_full.name().to_owned()),
     ("KEY", |limit| or_dash(limit.document.key.as_ref())),
     ("PAUSED BY", |limit| or_dash(limit.paused.as_ref().map(|pause| &pause.by))),
-];
-
-const QUEUE: [Column<QueuedRunView>; 5] = [
-    ("POSITION", |run| or_dash(run.position.as_ref())),
-    ("RUN", |run| run.run_id.to_string()),
-    ("SINCE", |run| run.since.to_string()),
-    ("PRIORITY", |run| run.priority.to_string()),
-    ("FAIR GROUP", |run| run.fair_group.clone().unwrap_or_else(|| "-".to_owned())),
 ];
 
 /// `3/5 (+12 queued)`. With a key the maximum is that of each group.
@@ -273,11 +262,13 @@ fn usage(limit: &LimitView) -> String {
     text
 }
 
+pub(super) fn paused(pause: &PauseView) -> String {
+    let reason = pause.reason.as_ref().map_or_else(String::new, |reason| format!(": {reason}"));
+    format!("by {} at {}{reason}", pause.by, pause.at)
+}
+
 fn describe(limit: &LimitView) -> String {
-    let paused = limit.paused.as_ref().map(|pause| {
-        let reason = pause.reason.as_ref().map_or_else(String::new, |reason| format!(": {reason}"));
-        format!("by {} at {}{reason}", pause.by, pause.at)
-    });
+    let paused = limit.paused.as_ref().map(paused);
     let head = fields(&[
         ("limit", Some(limit.name.to_string())),
         ("used", Some(usage(limit))),
@@ -325,9 +316,11 @@ mod tests {
 
     fn view(document: &serde_json::Value, live: u64, queued: u64) -> LimitView {
         let max_runs = document["max_runs"].clone();
-        serde_json::from_value(json!({"name": "gpu", "document": document, "revision": 1, "paused": null,
+        serde_json::from_value(
+            json!({"name": "gpu", "scope": "org", "document": document, "revision": 1, "paused": null,
             "usage": {"live": live, "queued": queued, "max_runs": max_runs, "has_more": false},
-            "groups": [{"group": "a", "live": live, "queued": queued}]}))
+            "groups": [{"group": "a", "live": live, "queued": queued}]}),
+        )
         .unwrap()
     }
 

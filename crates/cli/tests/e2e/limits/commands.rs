@@ -32,6 +32,10 @@ async fn limits_are_set_shown_explained_paused_and_deleted() {
     assert_eq!(shell.json(&["run", "list", "--status", "queued"])["items"][0]["id"], json!(run));
     assert!(shell.print(&["run", "get", &run]).contains("Queued: limit `per-key`"));
     let last = shell.print(&["run", "start", "job", "--input", input]);
+    let cut = shell.run(&["limits", "queue", "per-key", "--group", "a", "--limit", "1"]);
+    assert!(String::from_utf8_lossy(&cut.stderr).contains("There are more than these 1"), "{cut:?}");
+    let without = shell.run(&["limits", "queue", "per-key"]);
+    assert!(String::from_utf8_lossy(&without.stderr).contains("`a` (2 waiting)"), "{without:?}");
     shell.print(&["run", "move", &last, "--front"]);
     let queue = shell.json(&["limits", "queue", "per-key", "--group", "a"]);
     let order: Vec<_> = queue["items"].as_array().unwrap().iter().map(|it| it["run_id"].clone()).collect();
@@ -58,6 +62,43 @@ async fn limits_are_set_shown_explained_paused_and_deleted() {
     assert!(watched.status.success(), "{watched:?}");
     shell.print(&["limits", "delete", "per-key"]);
     assert_eq!(shell.exit(&["limits", "show", "per-key"]), Some(1));
+}
+
+#[tokio::test]
+async fn limits_of_the_system_are_set_shown_paused_and_deleted() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::start(&folder.path().join("data"));
+    let tenants = ["acme", "globex"];
+    for name in tenants {
+        tenant(&server, name).await;
+    }
+    let shell = Shell { server: &server, tenant: "acme" };
+    let set = ["limits", "set", "one", "--system", "--max-runs", "1", "--on-full", "queue"];
+    assert!(shell.print(&set).contains("limit system.one in force in every tenant"));
+    shell.print(&["limits", "set", "one", "--system", "--queue-max", "5"]);
+    assert_eq!(shell.json(&["limits", "show", "one", "--system"])["document"]["queue"]["max"], 5);
+    for name in tenants {
+        let of = Shell { server: &server, tenant: name };
+        of.print(&["run", "start", "job"]);
+        let queued = of.run(&["run", "start", "job"]);
+        let said = String::from_utf8_lossy(&queued.stderr).into_owned();
+        assert!(said.contains("Queued: limit `system.one` is full (1 of 1)"), "{said}");
+        let listed = of.print(&["limits", "list"]);
+        assert!(listed.contains("system.one") && listed.contains("1/1 (+1 queued)"), "{listed}");
+        assert_eq!(of.exit(&["limits", "pause", "system.one"]), Some(1), "it is not the tenant's");
+    }
+    assert!(shell.print(&["limits", "pause", "one", "--system", "--reason", "audit"]).contains("audit"));
+    assert!(shell.print(&["limits", "show", "system.one"]).contains("audit"));
+    shell.print(&["limits", "resume", "one", "--system"]);
+    assert!(shell.print(&["limits", "list", "--system"]).contains("system.one"));
+    shell.print(&["limits", "delete", "one", "--system"]);
+    assert_eq!(shell.exit(&["limits", "show", "one", "--system"]), Some(1));
+    assert_eq!(
+        shell.json(&["run", "list", "--status", "queued"])["items"],
+        json!([]),
+        "nothing waits any more"
+    );
+    assert_eq!(shell.exit(&["limits", "set", "acme", "--system", "--max-concurrent-runs", "1"]), Some(2));
 }
 
 #[tokio::test]

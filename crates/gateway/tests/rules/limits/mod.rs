@@ -2,7 +2,9 @@
 
 mod documents;
 mod explanations;
+mod pauses;
 mod queues;
+mod system;
 
 use interlock_poll::until_matches;
 use serde_json::{Value, json};

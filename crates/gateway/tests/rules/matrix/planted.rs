@@ -52,6 +52,10 @@ impl Planted {
             json!({"resource": planted.get("resource"), "owner": planted.get("owner"), "ttl_ms": 600_000});
         let granted = post(server, tenant, "locks/acquire", &lock).await.ok(200);
         planted.0.insert("token", text(&granted["token"]));
+        // Of no tenant, and about no workflow of theirs.
+        let everywhere = json!({"applies_to": {"workflows": ["elsewhere"]}, "max_runs": 1});
+        let put = server.put("/api/v1/system/limits/everywhere");
+        as_root(put, tenant).json(&everywhere).send().await.ok(200);
         let budget = format!("/api/v1/budgets/{}", planted.get("budget"));
         let document = json!({"unit": planted.get("message"), "amount": "5", "per": "total"});
         as_root(server.put(&budget), tenant).json(&document).send().await.ok(200);
