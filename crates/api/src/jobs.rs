@@ -60,6 +60,9 @@ pub struct ClaimedJob {
     /// When the step's timeout ends it, in milliseconds since 1970; null if it has none.
     #[schema(required)]
     pub deadline_ms: Option<u64>,
+    /// The labels of the step's document, its `worker_id` among them.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
     /// If the run is traced: the parent of the worker's own spans, as a W3C `traceparent` header.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub traceparent: Option<TraceParent>,

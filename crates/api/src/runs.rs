@@ -142,6 +142,9 @@ pub struct RunView {
     #[schema(required)]
     pub output: Option<Value>,
     pub steps: BTreeMap<StepId, StepView>,
+    /// The steps, each after those that it waits for.
+    #[serde(default)]
+    pub step_order: Vec<StepId>,
 }
 
 /// The state of a step.
@@ -169,6 +172,11 @@ pub struct StepView {
     pub output: Option<Value>,
     #[schema(required)]
     pub error: Option<FailureView>,
+    /// How many items a step that fans out has; null for other steps. Those that have not begun yet are not among its
+    /// children.
+    #[serde(default)]
+    #[schema(required)]
+    pub items: Option<u32>,
     /// The items of a step that fans out, as `<step>[i]`; null for other steps.
     #[schema(required, no_recursion)]
     pub children: Option<BTreeMap<StepKey, StepView>>,

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use interlock_model::workflow::{StepDocument, WorkflowDocument};
-use interlock_model::{LimitName, StepId, WorkflowId};
+use interlock_model::workflow::{AuthorVersion, Ignored, StepDocument, WorkflowDocument};
+use interlock_model::{LimitName, StepId, TenantId, WorkflowId};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
 use crate::Time;
@@ -57,9 +57,24 @@ pub struct WorkflowPauseView {
 pub struct WorkflowView {
     pub id: WorkflowId,
     pub version: u32,
+    /// The tenant.
+    pub org_id: TenantId,
     pub name: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
+    /// The `version` of the document, as its author wrote it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub author_version: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub team_id: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub created_by: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub config: Option<Map<String, Value>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parameters: Option<Vec<Value>>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_sec: Option<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -69,8 +84,51 @@ pub struct WorkflowView {
 }
 
 impl WorkflowView {
-    pub fn new(id: WorkflowId, version: u32, document: WorkflowDocument, created_at: Time) -> Self {
-        let WorkflowDocument { id: _, name, description, timeout_sec, input_schema, steps } = document;
-        Self { id, version, name, description, timeout_sec, input_schema, steps, created_at }
+    pub fn new(
+        tenant: TenantId,
+        (id, version): (WorkflowId, u32),
+        document: WorkflowDocument,
+        created_at: Time,
+    ) -> Self {
+        Self {
+            id,
+            version,
+            org_id: tenant,
+            name: document.name,
+            description: document.description,
+            author_version: document.version.map(|version| version.0),
+            team_id: document.team_id,
+            created_by: document.created_by,
+            config: document.config,
+            parameters: document.parameters,
+            labels: document.labels,
+            timeout_sec: document.timeout_sec,
+            input_schema: document.input_schema,
+            steps: document.steps,
+            created_at,
+        }
+    }
+}
+
+impl From<WorkflowView> for WorkflowDocument {
+    fn from(view: WorkflowView) -> Self {
+        Self {
+            id: Some(view.id),
+            name: view.name,
+            description: view.description,
+            version: view.author_version.map(AuthorVersion),
+            org_id: Some(view.org_id),
+            team_id: view.team_id,
+            created_by: view.created_by,
+            config: view.config,
+            parameters: view.parameters,
+            labels: view.labels,
+            created_at: Ignored,
+            updated_at: Ignored,
+            policy_override: None,
+            timeout_sec: view.timeout_sec,
+            input_schema: view.input_schema,
+            steps: view.steps,
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! Pushes claimed jobs as packets on the subjects of their workers.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 use std::time::Duration;
 
@@ -9,7 +9,8 @@ use futures_util::future::join_all;
 use interlock_backend::StoreError;
 use interlock_backend::jobs::Claimed;
 use interlock_control::lease::{Loss, Term};
-use interlock_model::meta::{JobMeta, Priority};
+use interlock_model::job::NewJob;
+use interlock_model::meta::{ActorType, JobMeta, Priority, WORKER_LABEL};
 use interlock_model::time::millis;
 use interlock_model::{Fence, JobId, Tag, TenantId, Timestamp};
 use tokio::time::{Instant, timeout};
@@ -144,7 +145,8 @@ fn request(now: Timestamp, tenant: &TenantId, claimed: &Claimed, context_ptr: St
         context_ptr,
         workflow_id: job.workflow.to_string(),
         tenant_id: tenant.to_string(),
-        labels: labels.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
+        labels: labels_of(job, labels),
+        adapter_id: job.meta.labels.get(WORKER_LABEL).cloned().unwrap_or_default(),
         priority: priority(job.meta.priority).into(),
         meta: Some(metadata(tenant, &job.meta)),
         budget: deadline_ms.map(|deadline_ms| Budget { deadline_ms, ..Budget::default() }),
@@ -153,6 +155,12 @@ fn request(now: Timestamp, tenant: &TenantId, claimed: &Claimed, context_ptr: St
     };
     let subject = wire::direct_subject(lease.worker.as_str());
     (subject, wire::write(&job.id.run.to_string(), now, Payload::JobRequest(request)))
+}
+
+/// The labels of the document, and above them those that say which job it is.
+fn labels_of(job: &NewJob, own: [(&str, String); 3]) -> BTreeMap<String, String> {
+    let written = job.meta.labels.iter().map(|(name, value)| (name.clone(), value.clone()));
+    written.chain(own.map(|(name, value)| (name.to_owned(), value))).collect()
 }
 
 fn priority(priority: Priority) -> JobPriority {
@@ -170,7 +178,19 @@ fn metadata(tenant: &TenantId, meta: &JobMeta) -> JobMetadata {
         capability: meta.capability.as_ref().map(Tag::to_string).unwrap_or_default(),
         risk_tags: written(&meta.risk_tags),
         requires: written(&meta.requires),
-        ..JobMetadata::default()
+        actor_id: meta.actor_id.clone().unwrap_or_default(),
+        actor_type: actor_type(meta.actor_type).into(),
+        idempotency_key: meta.idempotency_key.clone().unwrap_or_default(),
+        pack_id: meta.pack_id.clone().unwrap_or_default(),
+        labels: meta.labels.clone(),
+    }
+}
+
+fn actor_type(written: Option<ActorType>) -> wire::ActorType {
+    match written {
+        None => wire::ActorType::Unspecified,
+        Some(ActorType::Human) => wire::ActorType::Human,
+        Some(ActorType::Service) => wire::ActorType::Service,
     }
 }
 

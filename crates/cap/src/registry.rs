@@ -2,6 +2,7 @@
 
 use interlock_backend::StoreError;
 use interlock_backend::registry::{Beat, Handshake};
+use interlock_model::meta::PLACING_PREFIXES;
 use interlock_model::{Topic, WorkerId};
 
 use crate::edge::Shared;
@@ -113,7 +114,16 @@ pub(crate) fn read_beat(sender: &str, heartbeat: &wire::Heartbeat) -> Result<(Wo
     let worker = named(&heartbeat.worker_id)?;
     // An invalid label must not open the worker to all tenants.
     let tenant = heartbeat.labels.get(TENANT_LABEL).map(|name| name.parse()).transpose()?;
-    let capabilities = heartbeat.capabilities.iter().take(CAPABILITIES_MAX);
+    // Labels that only some workers have are what jobs with such labels require.
+    let is_placing = |name: &str| PLACING_PREFIXES.iter().any(|prefix| name.starts_with(prefix));
+    let mut placing: Vec<String> = heartbeat
+        .labels
+        .iter()
+        .filter(|(name, _)| is_placing(name))
+        .map(|(name, value)| format!("{name}:{value}"))
+        .collect();
+    placing.sort_unstable();
+    let capabilities = heartbeat.capabilities.iter().chain(&placing).take(CAPABILITIES_MAX);
     let beat = Beat {
         capabilities: capabilities.map(|capability| wire::shortened(capability, TEXT_MAX)).collect(),
         pool: Some(wire::shortened(&heartbeat.pool, TEXT_MAX)).filter(|pool| !pool.is_empty()),
@@ -136,6 +146,17 @@ mod tests {
             ready_topics: topics.iter().map(|&topic| topic.to_owned()).collect(),
             ..wire::Handshake::default()
         }
+    }
+
+    #[test]
+    fn labels_that_place_jobs_are_capabilities() {
+        let mut beat = heartbeat(None);
+        beat.capabilities = vec!["gpu".to_owned()];
+        for (name, value) in [("placement.region", "eu"), ("node.kind", "large"), ("team", "red")] {
+            beat.labels.insert(name.to_owned(), value.to_owned());
+        }
+        let (_, beat) = read_beat("w", &beat).unwrap();
+        assert_eq!(beat.capabilities, ["gpu", "node.kind:large", "placement.region:eu"]);
     }
 
     fn heartbeat(label: Option<&str>) -> wire::Heartbeat {

@@ -17,8 +17,8 @@ mod generated {
 }
 
 pub use generated::{
-    Budget, ComponentRole, DispatchIdentity, Handshake, Heartbeat, JobCancel, JobMetadata, JobPriority,
-    JobProgress, JobRequest, JobResult, JobStatus,
+    ActorType, Budget, ComponentRole, DispatchIdentity, Handshake, Heartbeat, JobCancel, JobMetadata,
+    JobPriority, JobProgress, JobRequest, JobResult, JobStatus,
 };
 
 pub const PROTOCOL_VERSION: i32 = 1;

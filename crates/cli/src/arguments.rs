@@ -13,7 +13,7 @@ use crate::config::ServeFlags;
 const EXAMPLES: &str = "\
 Examples:
   interlock serve                                    # run the server; data in ./interlock-data
-  interlock workflow create --file build.json        # prints the workflow id
+  interlock workflow create --file build.yaml        # prints the workflow id
   interlock run start build --input '{\"n\": 1}'       # prints the run id
   interlock worker run --topic build -- ./build.sh   # input on stdin, output from stdout
   interlock run watch 0192f0c1-…                     # follow it until it ends
@@ -57,7 +57,7 @@ pub(crate) enum Command {
     /// Run the server
     #[command(after_help = SERVE_EXAMPLES)]
     Serve(Box<ServeFlags>),
-    /// Create, show and delete workflows
+    /// Create, check, draw, show and delete workflows
     #[command(subcommand, visible_alias = "workflows")]
     Workflow(workflow::WorkflowCommand),
     /// Start, watch and cancel runs

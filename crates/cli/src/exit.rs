@@ -38,6 +38,9 @@ pub(crate) enum Failure {
     /// The command needs an object that does not exist.
     #[error("{0}")]
     Nothing(&'static str),
+    /// The command does not apply to the state of its object.
+    #[error("{0}")]
+    Refused(String),
     /// Something failed on this machine.
     #[error("could not {action}: {source}")]
     Local { action: &'static str, source: io::Error },
@@ -55,7 +58,9 @@ impl Failure {
 
     pub(crate) fn exit(&self) -> Exit {
         match self {
-            Self::Api(Error::Problem(_)) | Self::Nothing(_) | Self::Local { .. } => Exit::Refused,
+            Self::Api(Error::Problem(_)) | Self::Nothing(_) | Self::Refused(_) | Self::Local { .. } => {
+                Exit::Refused
+            }
             Self::Api(Error::Unreachable { .. } | Error::Malformed { .. }) => Exit::Unreachable,
             Self::Api(Error::Settings(_)) | Self::Usage(_) => Exit::Usage,
             Self::Unread => Exit::Done,

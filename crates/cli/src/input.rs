@@ -1,13 +1,11 @@
-//! JSON arguments: literal, from a file, or from standard input.
+//! JSON arguments: literal, from a file, or from standard input. Documents may be YAML.
 
 use std::io::Read;
 
+use interlock_model::document::{BYTES_MAX, DocumentText, Format, TextBounds};
 use serde_json::Value;
 
 use crate::exit::{Failure, Result};
-
-/// Twice the server's limit on a body, which refuses it.
-const BYTES_MAX: u64 = 4 * 1024 * 1024;
 
 /// Reads `-` from standard input and `@F` from the file F; anything else is the JSON itself.
 pub(crate) fn json_argument(argument: &str) -> Result<Value> {
@@ -25,17 +23,40 @@ pub(crate) fn json_file(file: &str) -> Result<Value> {
     if file == "-" {
         return json_argument("-");
     }
+    parse(file, &read_file(file)?)
+}
+
+/// A document as its author wrote it.
+pub(crate) struct WrittenDocument {
+    pub(crate) format: Format,
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) text: DocumentText,
+}
+
+/// Reads a file of JSON or YAML, or standard input for `-`.
+pub(crate) fn document(file: &str) -> Result<WrittenDocument> {
+    let bytes =
+        if file == "-" { read_all("standard input", std::io::stdin().lock())? } else { read_file(file)? };
+    let format = Format::guess(file, &bytes);
+    let text = DocumentText::new(&bytes, format, TextBounds::default());
+    let text = text.map_err(|invalid| Failure::Usage(format!("{file}: {invalid}")))?;
+    Ok(WrittenDocument { format, bytes, text })
+}
+
+fn read_file(file: &str) -> Result<Vec<u8>> {
     let opened = std::fs::File::open(file);
     let opened = opened.map_err(|error| Failure::Usage(format!("could not read {file}: {error}")))?;
-    parse(file, &read_all(file, opened)?)
+    read_all(file, opened)
 }
 
 fn read_all(name: &str, from: impl Read) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    let read = from.take(BYTES_MAX + 1).read_to_end(&mut bytes);
+    let read = from.take(BYTES_MAX as u64 + 1).read_to_end(&mut bytes);
     read.map_err(|error| Failure::Usage(format!("could not read {name}: {error}")))?;
-    if bytes.len() as u64 > BYTES_MAX {
-        return Err(Failure::Usage(format!("{name} is larger than the maximum of {BYTES_MAX} bytes")));
+    if bytes.len() > BYTES_MAX {
+        return Err(Failure::Usage(format!(
+            "{name} is larger than the server's maximum of {BYTES_MAX} bytes"
+        )));
     }
     Ok(bytes)
 }

@@ -2,7 +2,7 @@
 
 use std::io::{self, ErrorKind, IsTerminal, Write};
 
-use comfy_table::{ContentArrangement, Table, presets};
+use comfy_table::{Attribute, Cell, Color, ColumnConstraint, ContentArrangement, Table, presets};
 use interlock_api::client::Error;
 use serde::Serialize;
 
@@ -96,7 +96,8 @@ pub(crate) type Column<T> = (&'static str, fn(&T) -> String);
 
 /// One row per item, without borders, so that `awk` can read it.
 pub(crate) fn table<'a, T: 'a>(columns: &[Column<T>], items: impl IntoIterator<Item = &'a T>) -> String {
-    grid(columns.iter().map(|(title, _)| *title).collect(), cells(columns, items))
+    let titles: Vec<&str> = columns.iter().map(|(title, _)| *title).collect();
+    grid(&titles, cells(columns, items))
 }
 
 fn cells<'a, T: 'a>(
@@ -106,22 +107,85 @@ fn cells<'a, T: 'a>(
     items.into_iter().map(|item| columns.iter().map(|(_, cell)| cell(item)).collect())
 }
 
-/// A [`table`] of cells.
-pub(crate) fn grid(titles: Vec<&str>, rows: impl IntoIterator<Item = Vec<String>>) -> String {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING).set_header(titles);
+/// The least room for a last column of sentences. On a narrower terminal, lines are left to the terminal.
+const SENTENCE_CHARS_MIN: usize = 24;
+
+/// A [`table`] of cells. Names are never broken, so that they can be copied: only sentences in the last column are.
+pub(crate) fn grid(titles: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
+    let width = io::stdout().is_terminal().then(|| Table::new().width()).flatten();
+    layout(titles, rows, width.map(usize::from), paints())
+}
+
+/// The width is that of the terminal, if there is one; some say that theirs is 0.
+fn layout(
+    titles: &[&str],
+    rows: impl IntoIterator<Item = Vec<String>>,
+    width: Option<usize>,
+    is_painted: bool,
+) -> String {
     // Programs expect one line per row.
-    let line = |cell: String| cell.replace(['\n', '\t'], " ");
-    table.add_rows(rows.into_iter().map(|row| row.into_iter().map(line).collect::<Vec<_>>()));
-    if io::stdout().is_terminal() {
-        table.set_content_arrangement(ContentArrangement::Dynamic);
+    let line = |cell: String| printable(&cell.replace(['\n', '\t'], " "));
+    let rows: Vec<Vec<String>> = rows.into_iter().map(|row| row.into_iter().map(line).collect()).collect();
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING).force_no_tty();
+    if is_painted {
+        table.enforce_styling();
+        table.set_header(titles.iter().map(|title| Cell::new(title).add_attribute(Attribute::Bold)));
     } else {
-        table.force_no_tty();
+        table.set_header(titles);
+    }
+    let last = titles.len().saturating_sub(1);
+    let chars = |at: usize| {
+        let cells = rows.iter().filter_map(|row| row.get(at)).map(|cell| cell.chars().count());
+        cells.max().unwrap_or(0).max(titles.get(at).map_or(0, |title| title.len())) + 2
+    };
+    let names: usize = (0..last).map(chars).sum();
+    let has_sentences = rows.iter().filter_map(|row| row.get(last)).any(|cell| cell.contains(' '));
+    table.add_rows(rows.iter().map(|row| {
+        row.iter().map(|cell| match color(cell).filter(|_| is_painted) {
+            Some(color) => Cell::new(cell).fg(color),
+            None => Cell::new(cell),
+        })
+    }));
+    if let Some(width) = width.filter(|width| has_sentences && *width >= names + SENTENCE_CHARS_MIN) {
+        table.set_width(u16::try_from(width).unwrap_or(u16::MAX));
+        table.set_content_arrangement(ContentArrangement::Dynamic);
+        for column in table.column_iter_mut().take(last) {
+            column.set_constraint(ColumnConstraint::ContentWidth);
+        }
     }
     for column in table.column_iter_mut() {
         column.set_padding((0, 2));
     }
-    table.trim_fmt()
+    table.trim_fmt().replace('\u{1b}', &PAINT.to_string())
+}
+
+/// The colour of a status. Other cells have none.
+fn color(cell: &str) -> Option<Color> {
+    match cell {
+        "succeeded" | "completed" | "online" | "active" => Some(Color::Green),
+        "failed" | "timed_out" | "denied" | "offline" | "expired" => Some(Color::Red),
+        "running" | "leased" | "dispatched" => Some(Color::Cyan),
+        "queued" | "waiting" | "paused" | "pending" | "held" | "draining" => Some(Color::Yellow),
+        "cancelled" | "skipped" => Some(Color::DarkGrey),
+        _ => None,
+    }
+}
+
+/// The status in its colour, where colours are shown.
+pub(crate) fn painted(status: &str) -> String {
+    if paints() {
+        layout(&[""], [vec![status.to_owned()]], None, true).trim().to_owned()
+    } else {
+        status.to_owned()
+    }
+}
+
+/// Whether standard output shows colours, and its reader wants them: see no-color.org.
+fn paints() -> bool {
+    let is_wanted = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+    let is_able = std::env::var_os("TERM").is_none_or(|terminal| terminal != "dumb");
+    is_wanted && is_able && io::stdout().is_terminal()
 }
 
 /// A table for people, or in Markdown for the documentation, whose first column is code.
@@ -149,10 +213,28 @@ pub(crate) fn or_dash<T: ToString>(value: Option<&T>) -> String {
     value.map_or_else(|| "-".to_owned(), ToString::to_string)
 }
 
-/// Text from a server must not contain control sequences of a terminal.
+/// Stands for the escape character in sequences of our own, which set colours.
+const PAINT: char = '\u{f001b}';
+
+/// Text from a server must not contain control sequences of a terminal. With the letter that stands for ours, it can set
+/// colours and nothing else.
 fn printable(text: &str) -> String {
-    let replace = |letter: char| if letter.is_control() && letter != '\n' { '\u{fffd}' } else { letter };
-    text.chars().map(replace).collect()
+    let mut shown = String::with_capacity(text.len());
+    for (at, letter) in text.char_indices() {
+        shown.push(match letter {
+            PAINT if sets_a_color(&text[at + PAINT.len_utf8()..]) => '\u{1b}',
+            letter if letter == PAINT || letter.is_control() && letter != '\n' => '\u{fffd}',
+            letter => letter,
+        });
+    }
+    shown
+}
+
+fn sets_a_color(text: &str) -> bool {
+    let parameters = text
+        .strip_prefix('[')
+        .map(|rest| rest.trim_start_matches(|it: char| it.is_ascii_digit() || it == ';'));
+    parameters.is_some_and(|rest| rest.starts_with('m'))
 }
 
 #[cfg(test)]
@@ -182,6 +264,31 @@ pub(crate) mod tests {
         assert_eq!(text.lines().count(), 2);
         assert!(text.lines().last().is_some_and(|row| row.starts_with(&long) && row.ends_with("running")));
         assert!(!text.contains('\u{1b}'));
+    }
+
+    #[test]
+    fn names_are_whole_at_any_width() {
+        let id = "0192f0c1-0000-7000-8000-000000000001:build@1";
+        let sentence = "no online worker serves the topic, so a person has to start one that does";
+        let rows = || [vec![id.to_owned(), "queued".to_owned(), sentence.to_owned()]];
+        for width in [None, Some(0), Some(1), Some(20), Some(60), Some(80), Some(100), Some(200)] {
+            for is_painted in [false, true] {
+                let text = layout(&["ID", "STATUS", "NOTE"], rows(), width, is_painted);
+                assert!(text.contains(id), "{width:?}: {text}");
+                let has_room = width.is_some_and(|width| width >= id.len() + 2 + 8 + 24);
+                let lines = text.lines().count();
+                assert_eq!(has_room && width < Some(200), lines > 2, "{width:?}: {text}");
+                assert_eq!(text.contains(PAINT), is_painted, "{text}");
+                assert!(!text.contains('\u{1b}'));
+            }
+        }
+    }
+
+    #[test]
+    fn only_colors_pass_as_control_sequences() {
+        assert_eq!(printable("\u{f001b}[38;5;9mx\u{f001b}[0m"), "\u{1b}[38;5;9mx\u{1b}[0m");
+        assert_eq!(printable("\u{f001b}[2Jx"), "\u{fffd}[2Jx");
+        assert_eq!(printable("\u{f001b}]0;x\u{7}"), "\u{fffd}]0;x\u{fffd}");
     }
 
     #[test]

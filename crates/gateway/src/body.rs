@@ -1,4 +1,4 @@
-//! Request bodies: bounded in size, depth and time, and a JSON object or nothing.
+//! Request bodies: bounded in size, depth and time, and an object or nothing: JSON; documents of people also YAML.
 
 use axum::body::Body;
 use axum::extract::{FromRequest, Request};
@@ -8,12 +8,12 @@ use http::header::{CONTENT_LENGTH, CONTENT_TYPE, EXPECT};
 use http_body_util::BodyExt;
 use interlock_api::Code;
 use interlock_model::TenantId;
+use interlock_model::document::{DocumentText, Format, InvalidDocument, Strict, TextBounds};
 use interlock_model::json_text::{self, RefusedText};
 use serde::de::{DeserializeOwned, IgnoredAny};
 
 use crate::error::Refusal;
 use crate::settings::Settings;
-use crate::shape::Strict;
 use crate::state::App;
 
 /// A required body.
@@ -21,6 +21,12 @@ pub(crate) struct Payload<T>(pub T);
 
 /// An optional body.
 pub(crate) struct OptionalPayload<T>(pub T);
+
+/// A document that a person wrote, as JSON or YAML, with its text for errors that name the line.
+pub(crate) struct Document<T> {
+    pub value: T,
+    pub text: DocumentText,
+}
 
 /// Bodies up to this size are parsed in passing. Larger ones would keep an async thread from everybody else's requests.
 const PARSED_IN_PASSING_MAX: usize = 64 << 10;
@@ -46,6 +52,29 @@ impl<T: DeserializeOwned + Default + Send + 'static> FromRequest<App> for Option
     }
 }
 
+impl<T: DeserializeOwned + Send + 'static> FromRequest<App> for Document<T> {
+    type Rejection = Refusal;
+
+    async fn from_request(request: Request, app: &App) -> Result<Self, Refusal> {
+        let format = format(request.headers());
+        let expected =
+            "the body must be JSON or YAML in UTF-8: send it as application/json or application/yaml";
+        let body = receive(request, app, format.is_some(), expected).await?;
+        let Some(format) = format.filter(|_| !body.is_empty()) else {
+            return Err(Refusal::invalid("a document is needed, and there is none"));
+        };
+        let settings = &app.settings;
+        let bounds = TextBounds { bytes: settings.body_bytes_max, levels: settings.nesting_max };
+        let bytes = body.len();
+        let read = move || {
+            let text = DocumentText::new(&body, format, bounds)?;
+            Ok(Self { value: text.read()?, text })
+        };
+        let read = in_passing_or_apart(bytes, read).await?;
+        read.map_err(|invalid: InvalidDocument| Refusal::invalid(format!("invalid document: {invalid}")))
+    }
+}
+
 pub(crate) async fn parse_optional<T: DeserializeOwned + Default + Send + 'static>(
     body: Bytes,
     settings: &Settings,
@@ -53,8 +82,15 @@ pub(crate) async fn parse_optional<T: DeserializeOwned + Default + Send + 'stati
     if body.is_empty() { Ok(T::default()) } else { parse(body, settings).await }
 }
 
-/// The whole body, if it is within bounds and not of another media type, once the tenant may bring it.
+/// The whole body of JSON, once the tenant may bring it.
 pub(crate) async fn read(request: Request, app: &App) -> Result<Bytes, Refusal> {
+    let is_accepted = is_json(request.headers());
+    let expected = "the body must be JSON in UTF-8: send it with Content-Type: application/json";
+    receive(request, app, is_accepted, expected).await
+}
+
+/// The whole body, if it is within bounds and not of another media type, once the tenant may bring it.
+async fn receive(request: Request, app: &App, is_accepted: bool, expected: &str) -> Result<Bytes, Refusal> {
     let settings = &app.settings;
     let (parts, body) = request.into_parts();
     let declared = declared_length(&parts.headers);
@@ -67,11 +103,8 @@ pub(crate) async fn read(request: Request, app: &App) -> Result<Bytes, Refusal> 
         let seconds = settings.body_timeout.as_secs_f64();
         Refusal::new(Code::RequestTimeout, format!("the body did not arrive within {seconds} s"))
     })??;
-    if !body.is_empty() && !is_json(&parts.headers) {
-        return Err(Refusal::new(
-            Code::UnsupportedMediaType,
-            "the body must be JSON in UTF-8: send it with Content-Type: application/json",
-        ));
+    if !body.is_empty() && !is_accepted {
+        return Err(Refusal::new(Code::UnsupportedMediaType, expected));
     }
     if let Some(tenant) = parts.extensions.get::<TenantId>() {
         app.ingest.pass(tenant, body.len()).await?;
@@ -85,11 +118,18 @@ pub(crate) async fn parse<T: DeserializeOwned + Send + 'static>(
     settings: &Settings,
 ) -> Result<T, Refusal> {
     let nesting_max = settings.nesting_max;
-    if body.len() <= PARSED_IN_PASSING_MAX {
-        return parsed(&body, nesting_max);
+    in_passing_or_apart(body.len(), move || parsed(&body, nesting_max)).await?
+}
+
+async fn in_passing_or_apart<T: Send + 'static>(
+    bytes: usize,
+    parse: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, Refusal> {
+    if bytes <= PARSED_IN_PASSING_MAX {
+        return Ok(parse());
     }
-    let parsing = tokio::task::spawn_blocking(move || parsed(&body, nesting_max));
-    parsing.await.map_err(|error| Refusal::unavailable(&format!("the body could not be parsed: {error}")))?
+    let parsing = tokio::task::spawn_blocking(parse);
+    parsing.await.map_err(|error| Refusal::unavailable(&format!("the body could not be parsed: {error}")))
 }
 
 fn parsed<T: DeserializeOwned>(body: &[u8], nesting_max: usize) -> Result<T, Refusal> {
@@ -158,16 +198,30 @@ fn declared_length(headers: &HeaderMap) -> Option<usize> {
 
 /// Absent is not JSON: a page of any site can make a browser send such a body.
 pub(crate) fn is_json(headers: &HeaderMap) -> bool {
-    let Some(Ok(sent)) = headers.get(CONTENT_TYPE).map(|sent| sent.to_str()) else { return false };
+    format(headers) == Some(Format::Json)
+}
+
+fn format(headers: &HeaderMap) -> Option<Format> {
+    let sent = headers.get(CONTENT_TYPE)?.to_str().ok()?;
     let mut parts = sent.split(';').map(|part| part.trim().to_ascii_lowercase());
     let essence = parts.next().unwrap_or_default();
-    let is_json =
-        essence == "application/json" || (essence.starts_with("application/") && essence.ends_with("+json"));
+    let is_any_application = |suffix| essence.starts_with("application/") && essence.ends_with(suffix);
+    let format = if essence == "application/json" || is_any_application("+json") {
+        Format::Json
+    } else if matches!(
+        essence.as_str(),
+        "application/yaml" | "application/x-yaml" | "text/yaml" | "text/x-yaml"
+    ) || is_any_application("+yaml")
+    {
+        Format::Yaml
+    } else {
+        return None;
+    };
     // Other text than UTF-8 would be read as something else than was meant.
-    is_json
-        && parts.all(|part| {
-            part.split_once('=').is_none_or(|(name, value)| name.trim() != "charset" || is_utf8(value))
-        })
+    let is_utf8 = parts.all(|part| {
+        part.split_once('=').is_none_or(|(name, value)| name.trim() != "charset" || is_utf8(value))
+    });
+    is_utf8.then_some(format)
 }
 
 fn is_utf8(charset: &str) -> bool {

@@ -11,7 +11,6 @@ use interlock_backend::{Effect, StoreError};
 use interlock_control::admission::StartError;
 use interlock_control::api_keys::KeyError;
 use interlock_control::budgets::{BudgetError, Exhausted};
-use interlock_control::documents::SaveError;
 use interlock_control::limits::SaveLimitError;
 use interlock_control::rollouts::TuningError;
 use interlock_model::Resource;
@@ -258,15 +257,6 @@ impl Refusal {
             return refusal.with(|problem| problem.retry_with_same_key = Some(true));
         }
         refusal
-    }
-}
-
-impl From<SaveError> for Refusal {
-    fn from(error: SaveError) -> Self {
-        match error {
-            SaveError::Invalid(problem) => Self::invalid(problem),
-            SaveError::Store(error) => error.into(),
-        }
     }
 }
 

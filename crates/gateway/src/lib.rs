@@ -27,7 +27,6 @@ mod router;
 mod routes;
 mod server;
 mod settings;
-mod shape;
 mod start_headers;
 mod state;
 mod tls;

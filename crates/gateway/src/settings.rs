@@ -3,6 +3,8 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
+use interlock_model::document;
+
 use crate::tls::TlsFiles;
 
 /// How the gateway behaves. The defaults are for production; tests shorten them.
@@ -68,10 +70,10 @@ impl Default for Settings {
             write_timeout: Duration::from_secs(30),
             shutdown_grace: Duration::from_secs(10),
             header_bytes_max: 64 * 1024,
-            body_bytes_max: 2 * 1024 * 1024,
+            body_bytes_max: document::BYTES_MAX,
             body_bytes_discarded_max: 16 * 1024 * 1024,
             tenant_bytes_per_sec: 8 << 20,
-            nesting_max: 64,
+            nesting_max: document::LEVELS_MAX,
             lease_min: Duration::from_secs(1),
             stream_poll: Duration::from_secs(2),
             stream_keep_alive: Duration::from_secs(15),

@@ -21,14 +21,23 @@ pub enum RefusedText {
 
 enum Level<'a> {
     Array,
-    Object { keys: Vec<Cow<'a, [u8]>>, expects_key: bool },
+    Object { keys: Vec<Key<'a>>, expects_key: bool },
 }
+
+/// A key without escapes, and where it is.
+type Key<'a> = (Cow<'a, [u8]>, usize);
 
 /// Checks the text, which need not be valid JSON: a deserializer finds other errors.
 pub fn check(text: &[u8], levels_max: usize) -> Result<(), RefusedText> {
+    check_at(text, levels_max).map_err(|(_, refused)| refused)
+}
+
+/// The same, with the place of an error in the text.
+pub fn check_at(text: &[u8], levels_max: usize) -> Result<(), (usize, RefusedText)> {
     let mut levels: Vec<Level<'_>> = Vec::new();
     let mut rest = text;
     while let Some((byte, after)) = rest.split_first() {
+        let at = text.len() - rest.len();
         rest = after;
         match byte {
             b'{' => levels.push(Level::Object { keys: Vec::new(), expects_key: true }),
@@ -42,7 +51,7 @@ pub fn check(text: &[u8], levels_max: usize) -> Result<(), RefusedText> {
                 let (inside, after) = string(after);
                 rest = after;
                 if let Some(Level::Object { keys, expects_key: true }) = levels.last_mut() {
-                    keys.push(key(inside)?);
+                    keys.push((key(inside).map_err(|refused| (at, refused))?, at));
                 }
             }
             b',' | b':' => {
@@ -53,7 +62,7 @@ pub fn check(text: &[u8], levels_max: usize) -> Result<(), RefusedText> {
             _ => {}
         }
         if levels.len() > levels_max {
-            return Err(RefusedText::TooDeep(levels_max));
+            return Err((at, RefusedText::TooDeep(levels_max)));
         }
     }
     Ok(())
@@ -83,11 +92,11 @@ fn key(inside: &[u8]) -> Result<Cow<'_, [u8]>, RefusedText> {
     if key.starts_with(RESERVED) { Err(RefusedText::ReservedKey(shown(&key))) } else { Ok(key) }
 }
 
-fn refuse_duplicates(mut keys: Vec<Cow<'_, [u8]>>) -> Result<(), RefusedText> {
+fn refuse_duplicates(mut keys: Vec<Key<'_>>) -> Result<(), (usize, RefusedText)> {
     keys.sort_unstable();
-    match keys.windows(2).find(|pair| pair[0] == pair[1]) {
-        Some(pair) => Err(RefusedText::DuplicateKey(shown(&pair[0]))),
-        None => Ok(()),
+    match keys.windows(2).find(|pair| pair[0].0 == pair[1].0) {
+        Some([_, (key, at)]) => Err((*at, RefusedText::DuplicateKey(shown(key)))),
+        Some(_) | None => Ok(()),
     }
 }
 

@@ -14,6 +14,7 @@ pub mod contention;
 pub mod dead_letter;
 pub mod dispatch_policy;
 pub mod doctor;
+pub mod document;
 pub mod event;
 pub mod expression;
 pub mod fingerprint;

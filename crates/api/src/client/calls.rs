@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use interlock_model::approval::Verdict;
+use interlock_model::document::Format;
 use interlock_model::limit::document::LimitDocument;
 use interlock_model::time::millis;
 use interlock_model::{Resource, StepId, WorkerId};
@@ -19,11 +20,17 @@ use crate::jobs::{ClaimAnswer, ClaimRequest};
 use crate::locks::{AcquireRequest, LockDetail, LockGrant, LockQuery};
 use crate::named_limits::{SavedLimit, SystemLimitView};
 use crate::runs::{RerunRequest, RunView, StartOptions, StartedRun};
+use crate::workflows::CreatedWorkflow;
 
 /// How long the server checks invariants; it reports what it could not check by then.
 const CHECK_MAX: Duration = Duration::from_mins(1);
 
 impl Client {
+    /// Saves a document as its author wrote it.
+    pub async fn save_workflow_text(&self, format: Format, text: Vec<u8>) -> Result<CreatedWorkflow> {
+        self.post(&path(&[&"workflows"])).text(format.media_type(), text).read().await
+    }
+
     /// Starts a run. Safe to repeat with the same key: that returns the same run as `replayed`.
     pub async fn start_run(&self, workflow: &str, input: &Value, key: Option<&str>) -> Result<StartedRun> {
         let call = self.post(&path(&[&"workflows", &workflow, &"runs"])).body(input);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use reqwest::header::HeaderMap;
+use reqwest::header::{CONTENT_TYPE, HeaderMap};
 use reqwest::{Method, RequestBuilder, Response};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -53,6 +53,11 @@ impl Call {
 
     pub(super) fn body(self, body: &impl Serialize) -> Self {
         Self { request: self.request.json(body), ..self }
+    }
+
+    /// A body that is JSON or YAML as its author wrote it.
+    pub(super) fn text(self, media_type: &'static str, text: Vec<u8>) -> Self {
+        Self { request: self.request.header(CONTENT_TYPE, media_type).body(text), ..self }
     }
 
     pub(super) fn header(self, name: &'static str, value: &str) -> Result<Self> {

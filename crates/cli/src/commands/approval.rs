@@ -1,12 +1,17 @@
 //! `interlock approval`: approve or reject pending steps.
 
+use std::collections::BTreeMap;
+
 use clap::{Args, Subcommand};
 use interlock_api::approvals::ApprovalView;
+use interlock_api::runs::RunView;
+use interlock_model::RunId;
 use interlock_model::approval::Verdict;
+use interlock_model::step::StepStatus;
 
 use super::Session;
 use crate::arguments::ListFlags;
-use crate::exit::Result;
+use crate::exit::{Failure, Result};
 use crate::output::Column;
 
 #[derive(Debug, Subcommand)]
@@ -22,7 +27,7 @@ pub(crate) enum ApprovalCommand {
 
 #[derive(Debug, Args)]
 pub(crate) struct VerdictFlags {
-    /// Job id, as `approval list` prints it
+    /// Job id, as `approval list` prints it, or the id of a run with one open approval
     job: String,
     #[command(flatten)]
     choice: VerdictChoice,
@@ -50,9 +55,32 @@ pub(super) async fn run(command: ApprovalCommand, session: &Session) -> Result<(
         }
         ApprovalCommand::Job(VerdictFlags { job, choice, reason }) => {
             let verdict = if choice.reject { Verdict::Rejected } else { Verdict::Approved };
+            let job = match job.parse::<RunId>() {
+                Ok(run) => only_approval(&client.run(&job).await?, run)?,
+                Err(_) => job,
+            };
             let resolved = client.resolve_approval(&job, verdict, reason).await?;
             output.result(&resolved, |resolved| resolved.job_id.to_string())
         }
+    }
+}
+
+/// The job of the one step of the run that waits for an approval.
+fn only_approval(view: &RunView, run: RunId) -> Result<String> {
+    let items = view.steps.values().flat_map(|step| step.children.iter().flat_map(BTreeMap::values));
+    let waiting = view.steps.values().chain(items).filter(|step| step.status == StepStatus::Waiting);
+    let open: Vec<String> = waiting.filter_map(|step| Some(step.job_id.as_ref()?.to_string())).collect();
+    match open.as_slice() {
+        [only] => Ok(only.clone()),
+        [] => Err(Failure::Refused(format!(
+            "run {run} has no open approval: it is {}. Nothing was changed",
+            view.summary.status.name()
+        ))),
+        several => Err(Failure::Refused(format!(
+            "run {run} has {} open approvals. Nothing was changed; name one of them: {}",
+            several.len(),
+            several.join(", ")
+        ))),
     }
 }
 

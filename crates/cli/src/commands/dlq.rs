@@ -119,7 +119,7 @@ fn outcomes(answer: &DeadLettersAnswer, done: &str) -> String {
     let done = if answer.dry_run { format!("would be {done}") } else { done.to_owned() };
     let done = answer.done.iter().map(|job| vec![job.to_string(), done.clone()]);
     let refused = answer.refused.iter().map(|letter| vec![letter.job_id.to_string(), letter.reason.clone()]);
-    grid(vec!["JOB", "OUTCOME"], done.chain(refused))
+    grid(&["JOB", "OUTCOME"], done.chain(refused))
 }
 
 const COLUMNS: [Column<DeadLetterView>; 6] = [

@@ -217,7 +217,7 @@ fn describe(report: &LabReport) -> String {
 
 fn describe_scenario(scenario: &ScenarioReport) -> String {
     let TextTable { titles, rows } = scenario.steps().unwrap_or_else(|| scenario.table());
-    format!("{}\n{}\n{}", scenario.scenario, scenario.sentence, grid(titles, rows))
+    format!("{}\n{}\n{}", scenario.scenario, scenario.sentence, grid(&titles, rows))
 }
 
 #[cfg(test)]

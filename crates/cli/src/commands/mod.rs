@@ -21,6 +21,7 @@ mod pages;
 pub(crate) mod retry_policy;
 pub(crate) mod rollout;
 pub(crate) mod run;
+mod run_steps;
 mod serve;
 mod status;
 mod wait_for;
@@ -29,6 +30,7 @@ pub(crate) mod why;
 pub(crate) mod worker;
 pub(crate) mod workers;
 pub(crate) mod workflow;
+pub(crate) mod workflow_file;
 
 use interlock_api::client::Client;
 use interlock_api::{Page, PageQuery};
@@ -71,7 +73,7 @@ pub(crate) async fn run(arguments: Arguments, environment: &Environment, output:
     match arguments.command {
         Command::Serve(flags) => Box::pin(serve::run(&flags, environment)).await,
         Command::Completions { shell } => completions::run(shell).map(done),
-        Command::Workflow(workflow) => workflow::run(workflow, &session()?).await.map(done),
+        Command::Workflow(workflow) => workflow::run(workflow, output, session).await,
         Command::Run(run) => run::run(run, &session()?).await,
         Command::Event(event) => events::run(event, &session()?).await.map(done),
         Command::Approval(approval) => approval::run(approval, &session()?).await.map(done),

@@ -2,21 +2,18 @@
 
 use clap::{Args, Subcommand};
 use interlock_api::history::TimelineItem;
-use interlock_api::runs::{
-    MoveRequest, QueueEnd, RunQuery, RunSummary, RunView, StartOptions, StartedRun, StepView,
-};
+use interlock_api::runs::{MoveRequest, QueueEnd, RunQuery, RunSummary, StartOptions, StartedRun};
 use interlock_api::sent_events::SendEventRequest;
-use interlock_model::limit::document::Labels;
 use interlock_model::run::RunStatus;
 use interlock_model::{EventId, EventName, RunId, StepId, WorkflowId};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::wait_for::{self, Wait, wait_max};
-use super::{Session, watch};
+use super::{Session, run_steps, watch};
 use crate::arguments::{IdArgument, ListFlags, one_of};
-use crate::exit::{Exit, Result};
+use crate::exit::{Exit, Failure, Result};
 use crate::input;
-use crate::output::{Column, fields, grid, or_dash, say};
+use crate::output::{Column, or_dash, say};
 
 const START_EXAMPLES: &str = "\
 Examples:
@@ -177,7 +174,7 @@ pub(super) async fn run(command: RunCommand, session: &Session) -> Result<Exit> 
                 client.rerun(&rerun.run.id, rerun.from_step, rerun.idempotency_key.as_deref()).await?;
             show_started(&started, session)?;
         }
-        RunCommand::Get(IdArgument { id }) => output.result(&client.run(&id).await?, describe)?,
+        RunCommand::Get(IdArgument { id }) => run_steps::show(&id, session).await?,
         RunCommand::List(RunListFlags { status, workflow, parent, listing }) => {
             let fetch = async |page| {
                 client.runs(&RunQuery { status, workflow_id: workflow.clone(), parent, page }).await
@@ -189,6 +186,12 @@ pub(super) async fn run(command: RunCommand, session: &Session) -> Result<Exit> 
             session.list(listing, &EVENTS, async |page| client.timeline(&run.id, &page).await).await?;
         }
         RunCommand::Cancel(IdArgument { id }) => {
+            // The server answers the same for a run that has ended.
+            let status = client.run(&id).await?.summary.status;
+            if status.is_final() {
+                let sentence = format!("run {id} is {} already. Nothing was cancelled", status.name());
+                return Err(Failure::Refused(sentence));
+            }
             client.cancel_run(&id).await?;
             output.done(
                 &json!({"id": id, "cancelled": true}),
@@ -251,50 +254,3 @@ const EVENTS: [Column<TimelineItem>; 6] = [
     ("STATUS", |item| or_dash(item.status.as_ref())),
     ("MESSAGE", |item| or_dash(item.message.as_ref())),
 ];
-
-fn describe(run: &RunView) -> String {
-    let summary = &run.summary;
-    let head = fields(&[
-        ("run", Some(summary.id.to_string())),
-        ("workflow", Some(format!("{} version {}", summary.workflow_id, summary.workflow_version))),
-        ("tenant", Some(summary.org_id.to_string())),
-        ("status", Some(summary.status.name().to_owned())),
-        ("waiting for", run.waiting_for.as_ref().map(|wait| wait.detail.clone())),
-        ("error", summary.error.as_ref().map(|error| format!("{} ({})", error.message, error.code))),
-        ("created", Some(summary.created_at.to_string())),
-        ("started", summary.started_at.as_ref().map(ToString::to_string)),
-        ("ended", summary.completed_at.as_ref().map(ToString::to_string)),
-        (
-            "parent",
-            summary.parent.as_ref().map(|parent| format!("step {} of run {}", parent.step, parent.run_id)),
-        ),
-        ("root", summary.parent.as_ref().map(|_| summary.root.to_string())),
-        ("rerun of", summary.rerun_of.map(|id| id.to_string())),
-        ("key", summary.idempotency_key.as_ref().map(ToString::to_string)),
-        ("labels", labels(&summary.labels)),
-        ("priority", Some(summary.priority.to_string()).filter(|_| summary.priority != PRIORITY_DEFAULT)),
-        ("input", Some(run.input.to_string())),
-        ("output", run.output.as_ref().map(Value::to_string)),
-    ]);
-    let steps = run.steps.iter().map(|(id, step)| step_row(id, step));
-    format!("{head}\n\n{}", grid(vec!["STEP", "STATUS", "ATTEMPTS", "ITEMS", "CHILD", "ERROR"], steps))
-}
-
-/// What a start has that says nothing else.
-const PRIORITY_DEFAULT: u8 = 4;
-
-fn labels(labels: &Labels) -> Option<String> {
-    let pairs: Vec<_> = labels.iter().map(|(name, value)| format!("{name}={value}")).collect();
-    (!pairs.is_empty()).then(|| pairs.join(", "))
-}
-
-fn step_row(id: &StepId, step: &StepView) -> Vec<String> {
-    vec![
-        id.to_string(),
-        step.status.name().to_owned(),
-        step.attempts.to_string(),
-        or_dash(step.children.as_ref().map(std::collections::BTreeMap::len).as_ref()),
-        or_dash(step.child_run_id.as_ref()),
-        or_dash(step.error.as_ref().map(|error| &error.message)),
-    ]
-}

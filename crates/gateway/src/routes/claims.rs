@@ -85,7 +85,7 @@ fn within_bounds(
 
 fn claimed_job(claimed: Claimed, traceparent: Option<TraceParent>) -> ClaimedJob {
     let Claimed {
-        job: NewJob { id, workflow: _, topic, input, deadline_at, meta: _, budget: _, trace: _ },
+        job: NewJob { id, workflow: _, topic, input, deadline_at, meta, budget: _, trace: _ },
         lease,
         queued_at: _,
     } = claimed;
@@ -99,6 +99,7 @@ fn claimed_job(claimed: Claimed, traceparent: Option<TraceParent>) -> ClaimedJob
         input,
         lease_ms: millis(lease.ttl),
         deadline_ms: Some(deadline_at.unwrap_or(lease.expires_at).as_millis()),
+        labels: meta.labels,
         traceparent,
     }
 }

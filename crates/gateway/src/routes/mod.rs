@@ -37,7 +37,7 @@ use http::StatusCode;
 use interlock_api::{Page, PageQuery};
 
 use crate::auth::{Caller, Permission};
-use crate::body::{OptionalPayload, Payload};
+use crate::body::{Document, OptionalPayload, Payload};
 use crate::bounds::{bounded, bounded_text};
 use crate::cursor;
 use crate::error::Refusal;

@@ -160,6 +160,7 @@ async fn end(caller: Caller, id: RunId) -> NoAnswer {
 /// A whole run. Its definition has the steps that the run has not reached yet.
 pub(super) fn view(run: Run, definition: Option<&WorkflowVersion>) -> RunView {
     let context = scope::context(&run);
+    let step_order = definition.map(|version| version.document.order()).unwrap_or_default();
     let Run { mut start, mut head, steps } = run;
     let mut views = steps_of(steps);
     let unreached = if head.status.is_final() { StepStatus::Skipped } else { StepStatus::Pending };
@@ -176,6 +177,7 @@ pub(super) fn view(run: Run, definition: Option<&WorkflowVersion>) -> RunView {
         context,
         output,
         steps: views,
+        step_order,
     }
 }
 
@@ -238,6 +240,7 @@ fn step_view(step: StepRun) -> StepView {
         completed_at: step.completed_at.map(Into::into),
         output: step.output,
         error: step.error.map(failure),
+        items: step.fan_out.map(|fan_out| fan_out.total),
         children: step.fan_out.map(|_| BTreeMap::new()),
     }
 }

@@ -6,16 +6,17 @@ use interlock_api::workflows::{
 use interlock_backend::StoreError;
 use interlock_backend::verbs::{ListWorkflows, ReadWorkflow};
 use interlock_backend::workflows::WorkflowVersion;
+use interlock_control::documents::SaveError;
 use interlock_control::limits::pausing_limit;
-use interlock_model::WorkflowId;
 use interlock_model::limit::document::{OnFull, Pause};
-use interlock_model::workflow::WorkflowDocument;
+use interlock_model::workflow::{InvalidWorkflow, WorkflowDocument};
+use interlock_model::{TenantId, WorkflowId};
 use serde_json::Value;
 
 use super::limit_views::pause_view;
 use super::{
-    Answer, Caller, Json, Named, NoAnswer, OptionalPayload, Page, PageQuery, Parameters, Payload, Permission,
-    Refusal, StatusCode, bounded_text, endpoints, found, page_of,
+    Answer, Caller, Document, Json, Named, NoAnswer, OptionalPayload, Page, PageQuery, Parameters,
+    Permission, Refusal, StatusCode, bounded_text, endpoints, found, page_of,
 };
 
 /// Characters of a reason.
@@ -23,18 +24,29 @@ const REASON_CHARS_MAX: usize = 512;
 
 endpoints!("workflows": create, list, get, delete, pause, resume);
 
-/// Checks the document and saves it as the next version of its workflow.
+/// Checks the document and saves it as the next version of its workflow. It may be YAML, too, as `application/yaml`.
 #[utoipa::path(post, path = "/api/v1/workflows", request_body = WorkflowDocument,
     responses((status = 201, body = CreatedWorkflow)))]
 async fn create(
     caller: Caller,
-    Payload(document): Payload<WorkflowDocument>,
+    Document { value: document, text }: Document<WorkflowDocument>,
 ) -> Result<(StatusCode, Json<CreatedWorkflow>), Refusal> {
+    if let Some(other) = document.org_id.as_ref().filter(|org| **org != caller.tenant) {
+        let sentence =
+            format!("the document is of tenant {other} (org_id), and the request of {}", caller.tenant);
+        return Err(Refusal::forbidden(sentence));
+    }
     match &document.id {
         Some(id) => caller.may_for(Permission::Administer, id)?,
         None => caller.may(Permission::Administer)?,
     }
-    let (id, version) = caller.app.stages.documents.save_workflow(&caller.tenant, document).await?;
+    let saved = caller.app.stages.documents.save_workflow(&caller.tenant, document).await;
+    let (id, version) = saved.map_err(|error| match error {
+        SaveError::Invalid(InvalidWorkflow { place, problem }) => {
+            Refusal::invalid(format!("invalid document: {}", text.located(&place, &problem)))
+        }
+        SaveError::Store(error) => error.into(),
+    })?;
     Ok((StatusCode::CREATED, Json(CreatedWorkflow { id, version })))
 }
 
@@ -45,15 +57,17 @@ async fn list(caller: Caller, parameters: Parameters) -> Answer<Page<WorkflowVie
     caller.may_list(Permission::ReadRuns)?;
     let page = parameters.page()?;
     let found = caller.app.store.call(ListWorkflows { tenant: caller.tenant.clone(), page }).await?;
-    Ok(page_of(caller.seen(found, |version| &version.id), view))
+    let tenant = caller.tenant.clone();
+    Ok(page_of(caller.seen(found, |version| &version.id), |version| view(&tenant, version)))
 }
 
 /// The current version.
 #[utoipa::path(get, path = "/api/v1/workflows/{id}", responses((status = 200, body = WorkflowView)))]
 async fn get(caller: Caller, Named(id): Named<WorkflowId>) -> Answer<WorkflowView> {
     caller.may_for(Permission::ReadRuns, &id)?;
-    let version = caller.app.store.call(ReadWorkflow { tenant: caller.tenant, id: id.clone() }).await?;
-    Ok(Json(view(found(version, &id)?)))
+    let Caller { app, tenant, .. } = caller;
+    let version = app.store.call(ReadWorkflow { tenant: tenant.clone(), id: id.clone() }).await?;
+    Ok(Json(view(&tenant, found(version, &id)?)))
 }
 
 /// Rejects new starts from now on. Running runs continue with their version, also those that waited for the workflow to be
@@ -110,6 +124,7 @@ async fn resume(
     Ok(Json(WorkflowPauseView { workflow: id, limit, paused: None }))
 }
 
-fn view(version: WorkflowVersion) -> WorkflowView {
-    WorkflowView::new(version.id, version.version, version.document, version.created_at.into())
+fn view(tenant: &TenantId, saved: WorkflowVersion) -> WorkflowView {
+    let WorkflowVersion { id, version, document, created_at } = saved;
+    WorkflowView::new(tenant.clone(), (id, version), document, created_at.into())
 }

@@ -75,7 +75,7 @@ async fn an_array_is_not_accepted_as_an_object() {
     ];
     for (path, body) in table {
         let error = error_of(server.post(&format!("/api/v1/{path}")).json(&body)).await;
-        assert_eq!(error, "the body must be a JSON object", "{path}");
+        assert!(error.ends_with("must be a JSON object"), "{path}: {error}");
     }
 }
 

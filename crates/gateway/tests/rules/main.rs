@@ -10,6 +10,7 @@ mod client;
 mod dead_letters;
 mod doctor;
 mod documented;
+mod documents;
 mod events;
 mod identity;
 mod limits;

@@ -11,11 +11,13 @@ use serde_json::Value;
 use super::document::{RetryDocument, StepBudgetDocument, StepDocument, StepType, WorkflowDocument};
 use super::graph::{Graph, Route};
 use super::kind::{Delay, FanOutRule, StepKind};
+use super::origin::{check_provenance, context_path, is_given, path};
 use super::{ROOTS, STEPS_MAX};
 use crate::budget::{Amount, StepBudget};
 use crate::expression::{Expression, Template};
-use crate::meta::{JobMeta, TAGS_MAX};
+use crate::meta::JobMeta;
 use crate::retry::Backoff;
+use crate::run::context::ContextPath;
 use crate::{StepId, Topic, WorkflowId};
 
 /// One year. A longer wait is probably a wrong unit.
@@ -54,6 +56,11 @@ pub struct Step {
     pub retries_max: u32,
     pub backoff: Backoff,
     pub timeout: Option<Duration>,
+    pub input_schema: Option<Schema>,
+    /// The part of a result that is the output.
+    pub result_path: Vec<String>,
+    /// Where in the context its output is kept besides.
+    pub output_path: Option<ContextPath>,
     pub output_schema: Option<Schema>,
     pub meta: JobMeta,
     /// What each of its jobs reserves.
@@ -74,11 +81,11 @@ impl InvalidWorkflow {
 }
 
 /// The result with the place of its error.
-fn at<T>(place: impl Into<String>, result: Result<T, impl Display>) -> Result<T, InvalidWorkflow> {
+pub(super) fn at<T>(place: impl Into<String>, result: Result<T, impl Display>) -> Result<T, InvalidWorkflow> {
     result.map_err(|problem| InvalidWorkflow::new(place, problem))
 }
 
-fn require(is_met: bool, problem: String) -> Result<(), String> {
+pub(super) fn require(is_met: bool, problem: String) -> Result<(), String> {
     if is_met { Ok(()) } else { Err(problem) }
 }
 
@@ -93,14 +100,15 @@ impl Workflow {
         at("name", require(is_name, format!("use 1 to {NAME_CHARS_MAX} characters")))?;
         let is_short = description.as_ref().is_none_or(|text| text.chars().count() <= DESCRIPTION_CHARS_MAX);
         at("description", require(is_short, format!("use at most {DESCRIPTION_CHARS_MAX} characters")))?;
+        check_provenance(document)?;
         let count = steps.len();
         at(
             "steps",
             require((1..=STEPS_MAX).contains(&count), format!("{count} steps: use 1 to {STEPS_MAX}")),
         )?;
         let mut graph = Graph::of(steps)?;
-        let schemas =
-            steps.values().filter_map(|step| step.output_schema.as_ref()).chain(&document.input_schema);
+        let schemas = steps.values().flat_map(|step| [&step.input_schema, &step.output_schema]).flatten();
+        let schemas = schemas.chain(&document.input_schema);
         let patterns = schemas.map(interlock_schema::patterns).sum();
         let compiled = steps.iter().map(|(step, document)| {
             let handles = steps.iter().filter(|(_, other)| other.on_error.as_ref() == Some(step));
@@ -135,7 +143,7 @@ pub(super) struct WrittenStep<'a> {
 
 impl WrittenStep<'_> {
     /// The result with the place of its error.
-    fn at<T>(self, field: &str, result: Result<T, impl Display>) -> Result<T, InvalidWorkflow> {
+    pub(super) fn at<T>(self, field: &str, result: Result<T, impl Display>) -> Result<T, InvalidWorkflow> {
         at(format!("steps.{}.{field}", self.id), result)
     }
 
@@ -154,6 +162,7 @@ impl WrittenStep<'_> {
         handles: BTreeSet<StepId>,
     ) -> Result<Step, InvalidWorkflow> {
         self.reject_misplaced_fields()?;
+        self.check_origin()?;
         let document = self.document;
         let (retries_max, backoff) = self.retry()?;
         // The field of a condition step is its test, that of a switch its subject, and that of a loop what it goes on by:
@@ -171,6 +180,9 @@ impl WrittenStep<'_> {
             retries_max,
             backoff,
             timeout: self.at("timeout_sec", seconds(document.timeout_sec))?,
+            input_schema: self.at("input_schema", schema(document.input_schema.as_ref(), self.patterns))?,
+            result_path: self.at("result_data_path", path(document.result_data_path.as_deref()))?,
+            output_path: self.at("output_path", context_path(document.output_path.as_deref()))?,
             output_schema: self
                 .at("output_schema", schema(document.output_schema.as_ref(), self.patterns))?,
             meta: self.meta()?,
@@ -200,7 +212,12 @@ impl WrittenStep<'_> {
             ("delay_until", written.delay_until.is_some(), kind == StepType::Delay),
             ("event", written.event.is_some(), kind == StepType::WaitEvent),
             ("input", written.input.is_some(), has_input),
+            ("input_schema", written.input_schema.is_some(), is_tried),
             ("output_schema", written.output_schema.is_some(), has_output),
+            ("output_path", is_given(written.output_path.as_ref()), has_output),
+            ("result_data_path", is_given(written.result_data_path.as_ref()), is_tried),
+            ("worker_id", is_given(written.worker_id.as_ref()), is_worker),
+            ("route_labels", !written.route_labels.is_empty(), is_worker),
         ];
         fields.into_iter().try_for_each(|(field, is_present, is_allowed)| {
             let problem = format!("a {} step does not support this field", kind.name());
@@ -308,14 +325,6 @@ impl WrittenStep<'_> {
         let reserve: Amount = self.at("budget.reserve", reserve.parse())?;
         self.at("budget.reserve", require(!reserve.is_zero(), "use an amount above 0".to_owned()))?;
         Ok(Some(StepBudget { name, reserve }))
-    }
-
-    fn meta(self) -> Result<JobMeta, InvalidWorkflow> {
-        let meta = self.document.meta.clone().unwrap_or_default();
-        for (field, tags) in [("meta.risk_tags", &meta.risk_tags), ("meta.requires", &meta.requires)] {
-            self.at(field, require(tags.len() <= TAGS_MAX, format!("use at most {TAGS_MAX} tags")))?;
-        }
-        Ok(meta)
     }
 }
 

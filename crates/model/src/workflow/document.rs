@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
+use serde::de::{Error as _, IgnoredAny};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
 use crate::meta::JobMeta;
-use crate::{EventName, StepId, Topic, WorkflowId};
+use crate::{EventName, StepId, TenantId, Topic, WorkflowId};
 
 /// A workflow as its author writes it. Unknown fields are rejected.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -21,6 +22,34 @@ pub struct WorkflowDocument {
     pub name: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
+    /// The author's own version, kept and shown. Each saved document has a number besides.
+    #[schema(value_type = Option<String>)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<AuthorVersion>,
+    /// The tenant. A document of another one is rejected.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub org_id: Option<TenantId>,
+    /// Kept and shown, as the next ones.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub team_id: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub created_by: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub config: Option<Map<String, Value>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parameters: Option<Vec<Value>>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
+    /// Ignored, as `updated_at`: the server says when.
+    #[schema(value_type = Option<String>)]
+    #[serde(default, skip_serializing)]
+    pub created_at: Ignored,
+    #[schema(value_type = Option<String>)]
+    #[serde(default, skip_serializing)]
+    pub updated_at: Ignored,
+    /// Not supported; empty if present.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy_override: Option<String>,
     /// Ends the run as `timed_out`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_sec: Option<f64>,
@@ -29,6 +58,32 @@ pub struct WorkflowDocument {
     pub input_schema: Option<Value>,
     /// 1 to 1,000 steps, by id.
     pub steps: BTreeMap<StepId, StepDocument>,
+}
+
+/// A version as its author writes it: a text or a number.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct AuthorVersion(pub String);
+
+impl<'de> Deserialize<'de> for AuthorVersion {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        match Value::deserialize(deserializer)? {
+            Value::String(text) => Ok(Self(text)),
+            Value::Number(number) => Ok(Self(number.to_string())),
+            Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => {
+                Err(D::Error::custom("use a text or a number"))
+            }
+        }
+    }
+}
+
+/// A member that may be there, and means nothing.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Ignored;
+
+impl<'de> Deserialize<'de> for Ignored {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        IgnoredAny::deserialize(deserializer).map(|IgnoredAny| Self)
+    }
 }
 
 crate::named_enum! {
@@ -79,6 +134,12 @@ impl StepType {
 #[serde(deny_unknown_fields)]
 #[schema(as = Step)]
 pub struct StepDocument {
+    /// The step's own id, if the document repeats it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<StepId>,
+    /// For people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
     #[schema(inline)]
     #[serde(rename = "type")]
     pub kind: StepType,
@@ -104,9 +165,23 @@ pub struct StepDocument {
     /// storage step: its `operation`, its `key` and its `value`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input: Option<Map<String, Value>>,
+    /// JSON Schema of the input of its jobs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input_schema: Option<Value>,
+    /// Not supported, as `output_schema_id`: there is no registry of schemas. Empty if present.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input_schema_id: Option<String>,
     /// JSON Schema of the output.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output_schema: Option<Value>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output_schema_id: Option<String>,
+    /// The part of a result that is the output, such as `data.text`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub result_data_path: Option<String>,
+    /// Where expressions find the output besides, within `ctx`: `plan.text` is read as `ctx.plan.text`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output_path: Option<String>,
     /// The step that takes over if this one fails.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_error: Option<StepId>,
@@ -125,6 +200,17 @@ pub struct StepDocument {
     pub event: Option<EventDocument>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub meta: Option<JobMeta>,
+    /// Worker steps: the label `worker_id` of its jobs, and the adapter id that NATS workers get.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub worker_id: Option<String>,
+    /// Worker steps: labels of its jobs. A worker must have the capability `NAME:VALUE` for each whose name begins with
+    /// `placement.`, `constraint.` or `node.`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub route_labels: BTreeMap<String, String>,
+    /// A remark of the author's tools, kept and shown. Nothing enforces it: see the dispatch policy.
+    #[schema(inline)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy_gate: Option<PolicyGate>,
     /// Worker steps: what each job reserves before it may go to a worker.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget: Option<StepBudgetDocument>,
@@ -142,6 +228,16 @@ pub struct EventDocument {
     /// An expression over `event` that must be true for the event that is taken.
     #[serde(rename = "match", default, skip_serializing_if = "Option::is_none")]
     pub condition: Option<String>,
+}
+
+crate::named_enum! {
+    pub enum PolicyGate {
+        /// Of tools that write a member without a value.
+        Unknown = "",
+        Allow = "allow",
+        Deny = "deny",
+        RequireApproval = "require_approval",
+    }
 }
 
 /// What each job of a step reserves from a budget.

@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::compile::InvalidWorkflow;
-use super::document::{StepDocument, StepType};
+use super::document::{StepDocument, StepType, WorkflowDocument};
 use super::owner;
 use super::switch::SwitchDocument;
 use crate::StepId;
+use crate::spelling::nearest;
 
 /// The steps of a document, and what their references say.
 pub(super) struct Graph {
@@ -40,15 +41,21 @@ impl Graph {
         for (step, owner) in &owners {
             waits_for.entry(step.clone()).or_default().insert(owner.clone());
         }
-        let order = order(waits_for.clone())?;
+        let order = order(&waits_for)?;
         owner::bound_nesting(&owners)?;
         let routes = routes(&order, &waits_for, &leads_to);
         Ok(Self { order, follows, routes, owners })
     }
 }
 
-pub(super) fn missing(place: String, step: &StepId) -> InvalidWorkflow {
-    InvalidWorkflow::new(place, format!("step {step} does not exist"))
+pub(super) fn missing<'a>(
+    place: String,
+    step: &StepId,
+    steps: impl IntoIterator<Item = &'a StepId>,
+) -> InvalidWorkflow {
+    let meant = nearest(step.as_str(), steps.into_iter().map(StepId::as_str));
+    let hint = meant.map(|meant| format!("; did you mean `{meant}`?")).unwrap_or_default();
+    InvalidWorkflow::new(place, format!("step {step} does not exist{hint}"))
 }
 
 fn dependencies(
@@ -56,7 +63,7 @@ fn dependencies(
 ) -> Result<BTreeMap<StepId, BTreeSet<StepId>>, InvalidWorkflow> {
     for (id, step) in steps {
         if let Some(unknown) = step.depends_on.iter().find(|step| !steps.contains_key(step)) {
-            return Err(missing(format!("steps.{id}.depends_on"), unknown));
+            return Err(missing(format!("steps.{id}.depends_on"), unknown, steps.keys()));
         }
     }
     Ok(steps.iter().map(|(id, step)| (id.clone(), step.depends_on.iter().cloned().collect())).collect())
@@ -71,7 +78,9 @@ fn follow_switches(
     let mut leads_to: BTreeMap<StepId, StepId> = BTreeMap::new();
     for (id, switch) in switches {
         for (place, target) in switch.targets(id) {
-            let Some(before) = follows.get_mut(target) else { return Err(missing(place, target)) };
+            let Some(before) = follows.get_mut(target) else {
+                return Err(missing(place, target, follows.keys()));
+            };
             before.insert(id.clone());
             if let Some(owner) = owners.get(target) {
                 return Err(owner::belongs_elsewhere(place, target, owner));
@@ -94,38 +103,55 @@ fn add_handlers(
     for (id, step) in steps {
         let Some(handler) = &step.on_error else { continue };
         let Some(before) = waits_for.get_mut(handler) else {
-            return Err(missing(format!("steps.{id}.on_error"), handler));
+            return Err(missing(format!("steps.{id}.on_error"), handler, steps.keys()));
         };
         before.insert(id.clone());
     }
     Ok(())
 }
 
-/// Orders the steps so that each comes after those that it waits for.
-fn order(mut waits_for: BTreeMap<StepId, BTreeSet<StepId>>) -> Result<Vec<StepId>, InvalidWorkflow> {
-    let mut ordered = Vec::with_capacity(waits_for.len());
+/// Orders the steps so that each comes after those that it waits for: those that are free first, by name.
+fn order(waits_for: &BTreeMap<StepId, BTreeSet<StepId>>) -> Result<Vec<StepId>, InvalidWorkflow> {
+    let mut followers: BTreeMap<&StepId, Vec<&StepId>> = BTreeMap::new();
+    for (step, before) in waits_for {
+        for before in before {
+            followers.entry(before).or_default().push(step);
+        }
+    }
+    let mut awaited: BTreeMap<&StepId, usize> =
+        waits_for.iter().map(|(step, before)| (step, before.len())).collect();
+    let mut ordered = Vec::with_capacity(awaited.len());
     loop {
-        let free: Vec<StepId> =
-            waits_for.iter().filter(|(_, before)| before.is_empty()).map(|(step, _)| step.clone()).collect();
+        let free: Vec<&StepId> =
+            awaited.iter().filter(|(_, count)| **count == 0).map(|(step, _)| *step).collect();
         if free.is_empty() {
             break;
         }
         for step in free {
-            waits_for.remove(&step);
-            for before in waits_for.values_mut() {
-                before.remove(&step);
+            awaited.remove(step);
+            for follower in followers.get(step).into_iter().flatten() {
+                if let Some(count) = awaited.get_mut(follower) {
+                    *count -= 1;
+                }
             }
-            ordered.push(step);
+            ordered.push(step.clone());
         }
     }
-    if waits_for.is_empty() {
+    if awaited.is_empty() {
         return Ok(ordered);
     }
-    let cycle: Vec<&str> = waits_for.keys().map(StepId::as_str).take(10).collect();
+    let cycle: Vec<&str> = awaited.keys().map(|step| step.as_str()).take(10).collect();
     Err(InvalidWorkflow::new(
         "steps",
         format!("the steps {} depend on each other in a cycle", cycle.join(", ")),
     ))
+}
+
+impl WorkflowDocument {
+    /// The steps, each after those that it waits for. None, if they depend on each other in a cycle.
+    pub fn order(&self) -> Vec<StepId> {
+        Graph::of(&self.steps).map(|graph| graph.order).unwrap_or_default()
+    }
 }
 
 /// The branches through which each step is reached. As sets of bits, because a document may have very many edges.

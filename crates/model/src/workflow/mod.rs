@@ -2,8 +2,10 @@
 
 mod compile;
 mod document;
+mod drawing;
 mod graph;
 mod kind;
+mod origin;
 mod owner;
 mod parallel;
 mod rounds;
@@ -16,8 +18,10 @@ mod wait_event;
 
 pub use compile::{InvalidWorkflow, Step, Workflow};
 pub use document::{
-    EventDocument, RetryDocument, StepBudgetDocument, StepDocument, StepType, WorkflowDocument,
+    AuthorVersion, EventDocument, Ignored, PolicyGate, RetryDocument, StepBudgetDocument, StepDocument,
+    StepType, WorkflowDocument,
 };
+pub use drawing::{Drawing, DrawnEdge, DrawnStep, Way};
 pub use graph::Route;
 pub use kind::{Delay, FanOutRule, StepKind};
 pub use parallel::{ParallelRule, ParallelStrategy};

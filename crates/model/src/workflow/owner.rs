@@ -19,7 +19,7 @@ pub(super) fn owners(
     let mut owners: BTreeMap<StepId, StepId> = BTreeMap::new();
     for (id, step) in steps {
         for (place, owned) in owned_by(id, step)? {
-            let Some(found) = steps.get(&owned) else { return Err(missing(place, &owned)) };
+            let Some(found) = steps.get(&owned) else { return Err(missing(place, &owned, steps.keys())) };
             if let Some(owner) = owners.insert(owned.clone(), id.clone()) {
                 return Err(belongs_elsewhere(place, &owned, &owner));
             }

@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 
 use super::ROOTS;
 use super::compile::{InvalidWorkflow, WrittenStep};
+use super::drawing::shortened;
 use crate::StepId;
 use crate::expression::{Expression, Scope};
 
@@ -23,6 +24,17 @@ pub(super) struct CaseDocument {
     pub(super) place: String,
     pub(super) when: Vec<Value>,
     pub(super) next: StepId,
+}
+
+impl CaseDocument {
+    /// What a person reads at the branch.
+    pub(super) fn label(&self) -> String {
+        match self.when.last() {
+            Some(Value::String(text)) => shortened(text),
+            Some(value) => shortened(&value.to_string()),
+            None => String::new(),
+        }
+    }
 }
 
 #[derive(Deserialize)]

@@ -1,5 +1,6 @@
 //! Validation of workflow documents.
 
+mod origin;
 mod owned;
 
 use serde_json::{Value, json};

@@ -284,7 +284,7 @@ fn describe(limit: &LimitView) -> String {
     if groups.is_empty() {
         return format!("{head}\n\n{document}");
     }
-    format!("{head}\n\n{document}\n\n{}", grid(vec!["GROUP", "LIVE", "QUEUED", "DEBOUNCED"], groups))
+    format!("{head}\n\n{document}\n\n{}", grid(&["GROUP", "LIVE", "QUEUED", "DEBOUNCED"], groups))
 }
 
 const MATCHED: [Column<MatchedLimit>; 5] = [

@@ -27,7 +27,7 @@ fn arms(arms: &[ArmView]) -> String {
     let row = |(title, figure): &Column<ArmView>| {
         iter::once((*title).to_owned()).chain(arms.iter().map(figure)).collect()
     };
-    grid(vec!["95 % INTERVALS", "CONTROL", "CANDIDATE"], FIGURES.iter().map(row))
+    grid(&["95 % INTERVALS", "CONTROL", "CANDIDATE"], FIGURES.iter().map(row))
 }
 
 const FIGURES: [Column<ArmView>; 10] = [

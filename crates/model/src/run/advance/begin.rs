@@ -92,6 +92,10 @@ impl Machine<'_> {
             Ok(input) => input,
             Err(problem) => return self.fail_expression(key, problem),
         };
+        if let Some(Err(violation)) = step.input_schema.as_ref().map(|schema| schema.check(&input)) {
+            let message = format!("the input does not match its schema: {violation}");
+            return self.settle_failure(key, ErrorCode::InvalidInput, message);
+        }
         if let Err(problem) = self.keep_rendered("the input", &input) {
             return self.fail_as_too_large(key, problem);
         }
@@ -198,6 +202,9 @@ impl Machine<'_> {
     }
 
     pub(super) fn succeed(&mut self, key: &StepKey, output: Value, kind: EventKind) -> Result<(), Illegal> {
+        if let Err(problem) = self.keep_in_context(key, &output) {
+            return self.settle_failure(key, ErrorCode::RunTooLarge, problem);
+        }
         self.move_step(key, StepEvent::Succeed)?;
         let step = self.step(key);
         let job = step.job.clone();

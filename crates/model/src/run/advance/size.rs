@@ -65,7 +65,7 @@ pub fn is_small_turn(workflow: &Workflow, run: &Run, inbox: &[InboxEvent]) -> bo
     workflow.steps.len() <= SMALL_STEPS_MAX
         && run.steps.len() <= SMALL_STEPS_MAX
         && inbox.len() <= SMALL_STEPS_MAX
-        && workflow.steps.values().all(|step| step.output_schema.is_none())
+        && workflow.steps.values().all(|step| step.input_schema.is_none() && step.output_schema.is_none())
         && held + bytes.sum::<u64>() <= SMALL_BYTES_MAX
 }
 

@@ -18,12 +18,7 @@ impl Machine<'_> {
             Ok(done) => done,
             Err(problem) => return self.fail_expression(key, problem),
         };
-        let bytes: u64 =
-            stored.values.iter().map(|(name, value)| name.len() as u64 + size::size(value)).sum();
-        if bytes > CONTEXT_BYTES_MAX {
-            let problem = format!(
-                "the context would have about {bytes} bytes: a run stores at most {CONTEXT_BYTES_MAX}"
-            );
+        if let Err(problem) = bound(&stored) {
             return self.fail_as_too_large(key, problem);
         }
         if let Err(problem) = self.keep_rendered("the value", &output) {
@@ -36,6 +31,20 @@ impl Machine<'_> {
             self.stored = stored;
         }
         self.succeed(key, output, EventKind::StepStorageCompleted)
+    }
+
+    /// Keeps the output of a step in the context as well, if its document says where. Its items are parts of that output.
+    pub(super) fn keep_in_context(&mut self, key: &StepKey, output: &Value) -> Result<(), String> {
+        let path = self.definition(&key.step).and_then(|step| step.output_path.clone());
+        let Some(path) = path.filter(|_| key.item.is_none()) else { return Ok(()) };
+        let mut stored = self.stored.clone();
+        stored.write(&path, output.clone()).map_err(|problem| format!("output_path: {problem}"))?;
+        bound(&stored)?;
+        stored.changes += 1;
+        let change = ContextChange { number: stored.changes, path, deletes: false };
+        self.step(key).context_change = Some(change);
+        self.stored = stored;
+        Ok(())
     }
 
     /// Where the step operates, and its output: the value that is there, that it writes, or that it removes.
@@ -59,4 +68,12 @@ impl Machine<'_> {
         };
         Ok((path, output))
     }
+}
+
+fn bound(stored: &Context) -> Result<(), String> {
+    let bytes: u64 = stored.values.iter().map(|(name, value)| name.len() as u64 + size::size(value)).sum();
+    if bytes <= CONTEXT_BYTES_MAX {
+        return Ok(());
+    }
+    Err(format!("the context would have about {bytes} bytes: a run stores at most {CONTEXT_BYTES_MAX}"))
 }

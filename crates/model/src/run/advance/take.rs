@@ -127,17 +127,32 @@ impl Machine<'_> {
         output: Value,
         kind: EventKind,
     ) -> Result<(), Illegal> {
-        let schema = self.definition(&key.step).and_then(|step| step.output_schema.as_ref());
-        let Some(Err(violation)) = schema.map(|schema| schema.check(&output)) else {
-            return self.succeed(key, output, kind);
+        let message = match self.checked_output(key, output) {
+            Ok(output) => return self.succeed(key, output, kind),
+            Err(message) => message,
         };
-        let message = format!("the output does not match its schema: {violation}");
         self.record(self.event(EventKind::StepOutputInvalid, key).saying(message.clone()));
         if matches!(kind, EventKind::StepCompleted | EventKind::StepSubworkflowCompleted) {
             // A model may produce a valid output on the next attempt.
             self.fail_attempt(key, ErrorCode::OutputInvalid, message, true)
         } else {
             self.settle_failure(key, ErrorCode::OutputInvalid, message)
+        }
+    }
+
+    /// The part of a result that is the output, if it matches its schema.
+    fn checked_output(&self, key: &StepKey, result: Value) -> Result<Value, String> {
+        let Some(step) = self.definition(&key.step) else { return Ok(result) };
+        let mut output = result;
+        for member in &step.result_path {
+            let part = output.get_mut(member).map(Value::take);
+            output = part.ok_or_else(|| {
+                format!("the result has no {}, which result_data_path names", step.result_path.join("."))
+            })?;
+        }
+        match step.output_schema.as_ref().map(|schema| schema.check(&output)) {
+            Some(Err(violation)) => Err(format!("the output does not match its schema: {violation}")),
+            Some(Ok(())) | None => Ok(output),
         }
     }
 

@@ -6,6 +6,7 @@ mod fan_out;
 mod gathering;
 mod graph;
 mod parallel;
+mod paths;
 mod pieces;
 mod policy;
 mod retries;

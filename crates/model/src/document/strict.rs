@@ -6,8 +6,8 @@ use std::fmt;
 use serde::de::value::StrDeserializer;
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 
-/// Reads the wrapped value, and everything inside it, strictly. No request has enums with data, and they cannot be read.
-pub(crate) struct Strict<T>(pub T);
+/// Reads the wrapped value, and everything inside it, strictly. No document has enums with data, and they cannot be read.
+pub struct Strict<T>(pub T);
 
 macro_rules! pass_on {
     ($($method:ident($($given:ident: $type:ty),*))*) => {
