@@ -57,7 +57,8 @@ pub struct ClaimedJob {
     pub fence: u64,
     pub input: Value,
     pub lease_ms: u64,
-    /// When the step's timeout ends it, in milliseconds since 1970; null if it has none.
+    /// When the attempt times out, in milliseconds since 1970: its `timeout_sec` counts from this claim. The end of the
+    /// lease if it has no timeout.
     #[schema(required)]
     pub deadline_ms: Option<u64>,
     /// The labels of the step's document, its `worker_id` among them.
@@ -107,10 +108,26 @@ pub struct FailRequest {
     #[serde(default = "yes")]
     #[schema(default = true)]
     pub retryable: bool,
+    /// When the retry may come, such as what a `Retry-After` says: instead of the step's backoff, and at its deadline at the
+    /// latest.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(maximum = 86_400_000)]
+    pub retry_after_ms: Option<u64>,
     /// What the worker has spent, as when it completes a job.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schema(value_type = BTreeMap<String, Decimal>, example = json!({"llm": "0.031"}))]
     pub usage: BTreeMap<String, String>,
+}
+
+/// Hands the job to the next worker.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ReleaseJobRequest {
+    #[schema(maximum = 9_007_199_254_740_991u64)]
+    pub fence: u64,
+    /// Such as that the worker drains; the timeline shows it.
+    #[schema(min_length = 1, max_length = 4096)]
+    pub reason: String,
 }
 
 fn yes() -> bool {
@@ -155,9 +172,12 @@ pub struct JobView {
     pub lease_expires_at: Option<Time>,
     #[schema(required)]
     pub ended_at: Option<Time>,
-    /// When the step's timeout ends it, in milliseconds since 1970.
+    /// When the attempt times out, in milliseconds since 1970.
     #[schema(required)]
     pub deadline_ms: Option<u64>,
+    /// When it times out unless a worker has claimed it, in milliseconds since 1970.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue_deadline_ms: Option<u64>,
     pub input: Value,
     /// What its step reserves for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -103,6 +103,7 @@ const MIGRATIONS: &[Migration] = &[
     Migration { tables: &["debounced_runs"], update: "" },
     Migration { tables: &["run_events", "event_tallies"], update: "" },
     Migration { tables: &["event_waiters", "keyed_events", "kept_events", "events_due"], update: "" },
+    Migration { tables: &["queue_timeouts"], update: "" },
 ];
 
 impl Migration {

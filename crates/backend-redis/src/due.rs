@@ -35,6 +35,8 @@ struct Look {
     /// When slots are to be granted.
     limit_timer: Option<Timestamp>,
     lease: Option<Timestamp>,
+    /// When a job ends unless a worker claims it.
+    unclaimed: Option<Timestamp>,
     deferred: Option<Timestamp>,
     held: Option<Timestamp>,
     budget: Option<Timestamp>,
@@ -71,7 +73,7 @@ async fn find_due(client: &ScriptClient, limit: usize) -> Result<Due, StoreError
         tracing::warn!(%error, "some tenants could not be looked at; trying again at the next look");
     }
     let mut due = Due::default();
-    let mut to_grant = Vec::new();
+    let (mut to_grant, mut unclaimed) = (Vec::new(), Vec::new());
     let mut next_in: Option<Duration> = None;
     for (Looks { now, tenants: looks }, asked) in
         looks.into_iter().zip(chunks).filter_map(|(looks, asked)| Some((looks.ok()?, asked)))
@@ -84,6 +86,7 @@ async fn find_due(client: &ScriptClient, limit: usize) -> Result<Due, StoreError
                 (look.timer, &mut due.timers),
                 (look.limit_timer, &mut to_grant),
                 (look.lease, &mut due.leases),
+                (look.unclaimed, &mut unclaimed),
                 (look.deferred, &mut due.deferred),
                 (look.held, &mut due.held),
                 (look.budget, &mut due.budgets),
@@ -102,6 +105,8 @@ async fn find_due(client: &ScriptClient, limit: usize) -> Result<Due, StoreError
     }
     to_grant.retain(|tenant| !due.timers.contains(tenant));
     due.timers.extend(to_grant);
+    unclaimed.retain(|tenant| !due.leases.contains(tenant));
+    due.leases.extend(unclaimed);
     due.next_in = next_in;
     Ok(due)
 }

@@ -178,6 +178,8 @@ pub(crate) struct JobRow<'a> {
     job: &'a JobId,
     topic: &'a Topic,
     deadline_at: Option<Timestamp>,
+    timeout: Option<u64>,
+    queue_until: Option<Timestamp>,
     kind: Option<String>,
     moved: i64,
     /// What it reserves from.
@@ -206,6 +208,8 @@ fn job<'a>(job: &'a NewJob, texts: &mut LargeTexts) -> JobRow<'a> {
         job: &job.id,
         topic: &job.topic,
         deadline_at: job.deadline_at,
+        timeout: job.timeout.map(interlock_model::time::millis),
+        queue_until: job.queue_until,
         kind: Some(job.kind().as_str().to_owned()).filter(|kind| !kind.is_empty()),
         moved: queue::moved(job.meta.priority),
         budget: job.budget.as_ref().map(|budget| &budget.name),

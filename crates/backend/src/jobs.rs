@@ -40,7 +40,7 @@ pub struct Claim {
 pub enum LeaseTerm {
     /// This long from the claim, and again from every heartbeat.
     For(#[serde(serialize_with = "wire::as_millis")] Duration),
-    /// Until the step's timeout, or this long where it has none: for workers that are watched by other means.
+    /// Until the attempt times out, or this long where it does not: for workers that are watched by other means.
     UntilDeadline {
         #[serde(serialize_with = "wire::as_millis")]
         otherwise: Duration,
@@ -48,14 +48,19 @@ pub enum LeaseTerm {
 }
 
 impl LeaseTerm {
-    /// The term of a job that times out at `deadline`, claimed at `now`.
+    /// The term of a lease that begins or is extended now, of an attempt that times out at `deadline`: never beyond it.
     pub fn of(self, deadline: Option<Timestamp>, now: Timestamp) -> Duration {
-        match (self, deadline) {
-            (Self::For(term), _) | (Self::UntilDeadline { otherwise: term }, None) => term,
-            // The engine notices a deadline that has just passed.
-            (Self::UntilDeadline { .. }, Some(deadline)) => deadline.since(now).max(Duration::from_secs(1)),
+        match (self, time_left(deadline, now)) {
+            (Self::For(term), Some(left)) => term.min(left),
+            (Self::For(term) | Self::UntilDeadline { otherwise: term }, None) => term,
+            (Self::UntilDeadline { .. }, Some(left)) => left,
         }
     }
+}
+
+fn time_left(deadline: Option<Timestamp>, now: Timestamp) -> Option<Duration> {
+    // The engine notices a deadline that has just passed.
+    deadline.map(|deadline| if deadline > now { deadline.since(now) } else { Duration::from_secs(1) })
 }
 
 /// A job that the worker now has a lease on.
@@ -149,7 +154,8 @@ pub struct CancelJob {
 }
 verb!(write => CancelJob, "cancel_job", "cancel a job", JobState);
 
-/// Ends the tenant's jobs whose lease has expired, so that their steps go to other workers.
+/// Ends the tenant's jobs whose lease has expired or that no worker has claimed in time, so that their steps continue. At
+/// most `limit` of each.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ExpireLeases {
     pub tenant: TenantId,

@@ -19,6 +19,9 @@ use crate::wire::{self, JobResult, JobStatus, Payload};
 /// The deepest output, in levels of arrays and objects, as over HTTP.
 const NESTING_MAX: usize = 64;
 
+/// The longest wait for another attempt that a worker may ask for, as over HTTP: a day.
+const RETRY_AFTER_MS_MAX: u64 = 86_400_000;
+
 /// The longest error of a worker, in characters.
 pub(crate) const ERROR_MAX: usize = 4_096;
 
@@ -113,7 +116,9 @@ async fn outcome(
     })?;
     Ok(match ending {
         Ending::Succeeded => JobOutcome::completed(output),
-        Ending::Failed { retryable } => JobOutcome::failed(error_of(result), retryable),
+        Ending::Failed { retryable } => {
+            JobOutcome::failed(error_of(result), retryable).retried_after(retry_after_ms(result))
+        }
     }
     .with_usage(usage))
 }
@@ -204,6 +209,14 @@ pub(crate) fn error_of(result: &JobResult) -> String {
     wire::shortened(&parts.join(": "), ERROR_MAX)
 }
 
+/// When another attempt may help: the protocol has no field for it, so a worker writes `retry_after_ms=5000` as a word of
+/// its error.
+fn retry_after_ms(result: &JobResult) -> Option<u64> {
+    let mut words = result.error_code.split_whitespace().chain(result.error_message.split_whitespace());
+    let value = |word: &str| word.strip_prefix("retry_after_ms=")?.parse().ok();
+    words.find_map(value).filter(|wait| *wait <= RETRY_AFTER_MS_MAX)
+}
+
 /// The output at the pointer. Whatever is wrong with it, the worker may still correct it.
 async fn output(shared: &Shared, job: &JobId, pointer: &str) -> Result<Value, Rejection> {
     if pointer.is_empty() {
@@ -225,6 +238,16 @@ mod tests {
 
     fn result(status: JobStatus, message: &str) -> JobResult {
         JobResult { status: status.into(), error_message: message.to_owned(), ..JobResult::default() }
+    }
+
+    #[test]
+    fn a_failure_may_say_when_to_try_again() {
+        let asked = |message| retry_after_ms(&result(JobStatus::FailedRetryable, message));
+        assert_eq!(asked("429 from the model: retry_after_ms=5000"), Some(5_000));
+        assert_eq!(asked("retry_after_ms=0"), Some(0));
+        for message in ["", "429", "retry_after_ms=soon", "retry_after_ms=-1", "retry_after_ms=86400001"] {
+            assert_eq!(asked(message), None, "{message}");
+        }
     }
 
     #[test]

@@ -137,7 +137,7 @@ fn request(now: Timestamp, tenant: &TenantId, claimed: &Claimed, context_ptr: St
         ("step_id", job.id.step.to_string()),
         ("attempt", job.id.attempt.to_string()),
     ];
-    let left = job.deadline_at.map(|deadline| millis(deadline.since(lease.claimed_at)).max(1));
+    let left = lease.deadline_at.map(|deadline| millis(deadline.since(lease.claimed_at)).max(1));
     let deadline_ms = left.map(|left| i64::try_from(left).unwrap_or(i64::MAX));
     let request = JobRequest {
         job_id: job.id.to_string(),

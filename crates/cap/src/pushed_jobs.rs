@@ -155,6 +155,8 @@ mod tests {
             topic: "topic".parse().unwrap(),
             input: Value::Null,
             deadline_at: None,
+            timeout: None,
+            queue_until: None,
             meta: interlock_model::meta::JobMeta::default(),
             budget: None,
             trace: None,
@@ -165,6 +167,7 @@ mod tests {
             ttl: Duration::from_mins(15),
             expires_at: claimed_at + Duration::from_mins(15),
             claimed_at,
+            deadline_at: None,
             edge: Some(interlock_model::scheduling::Edge::Nats),
         };
         Claimed { job, lease, queued_at: claimed_at }

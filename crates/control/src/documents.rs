@@ -43,7 +43,7 @@ impl Documents {
                 .parse()
                 .expect("a run id makes a name"),
         };
-        let document = WorkflowDocument { id: Some(id.clone()), ..document };
+        let document = WorkflowDocument { id: Some(id.clone()), ..document }.with_defaults();
         Workflow::compile(id.clone(), 0, &document)?;
         let save = SaveWorkflow { tenant: tenant.clone(), id: id.clone(), document };
         let version = self.process.call(save).await?;

@@ -81,9 +81,9 @@ pub(crate) fn claimed(tenant: &TenantId, claimed: &[Claimed]) {
     }
 }
 
-pub(crate) fn lost(tenant: &TenantId, jobs: &[JobId]) {
+pub(crate) fn expired(tenant: &TenantId, jobs: &[JobId]) {
     for job in jobs {
-        info!(%tenant, run = %job.run, %job, "lease expired; the job is dispatched again");
+        info!(%tenant, run = %job.run, %job, "lease or timeout expired; the job has ended");
     }
 }
 

@@ -9,6 +9,7 @@ use interlock_backend::registry::{RegisteredWorker, Registry};
 use interlock_backend::verbs::{CountJobsBefore, ListWorkers, ReadRegistry, ReadWorker};
 use interlock_backend::workers::WorkerRecord;
 use interlock_backend::{Page, PageRequest, StoreError, StoreReader};
+use interlock_model::job::NewJob;
 use interlock_model::scheduling::{DEFAULT_CAPACITY, Edge, LiveWorker, Load, WaitingFor};
 use interlock_model::{TenantId, Timestamp, WorkerId};
 
@@ -150,7 +151,17 @@ impl WorkerDirectory {
         else {
             return Ok(None);
         };
+        self.judge(tenant, job, position).await.map(Some)
+    }
+
+    /// Why a job at this position of its queue has no worker.
+    pub(crate) async fn judge(
+        &self,
+        tenant: &TenantId,
+        job: &NewJob,
+        position: usize,
+    ) -> Result<WaitingFor, StoreError> {
         let workers = self.live_workers(tenant).await?;
-        Ok(Some(WaitingFor::judge(job, position, &workers, &self.process.settings.pools)))
+        Ok(WaitingFor::judge(job, position, &workers, &self.process.settings.pools))
     }
 }

@@ -58,7 +58,7 @@ impl Workers {
         let mut lost = 0;
         loop {
             let ended = self.process.call(abandon.clone()).await?;
-            journal::lost(tenant, &ended);
+            journal::expired(tenant, &ended);
             lost += ended.len();
             if !ended.is_empty() {
                 self.process.wake(Wake::RunReady { tenant: tenant.clone() });

@@ -17,6 +17,8 @@ crate::named_enum! {
         StepFailed = "step_failed",
         StepRetryScheduled = "step_retry_scheduled",
         StepLost = "step_lost",
+        /// Its worker has released the job: it goes to the next.
+        StepJobReleased = "step_job_released",
         /// An operator retried it from a dead letter.
         StepRetried = "step_retried",
         StepTimedOut = "step_timed_out",

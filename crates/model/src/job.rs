@@ -20,9 +20,15 @@ pub struct NewJob {
     pub workflow: WorkflowId,
     pub topic: Topic,
     pub input: Value,
-    /// When the step times out.
+    /// When its step or run times out, with all of its attempts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline_at: Option<Timestamp>,
+    /// How long a worker may take, from its claim.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout: Option<Duration>,
+    /// When it ends unless a worker has claimed it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue_until: Option<Timestamp>,
     #[serde(default, skip_serializing_if = "JobMeta::is_empty")]
     pub meta: JobMeta,
     /// What has to be reserved before it may go to its queue.
@@ -31,6 +37,13 @@ pub struct NewJob {
     /// The span of the client that started the run, if it sent a `traceparent`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<TraceParent>,
+}
+
+impl NewJob {
+    /// When a worker that claims it now must be done.
+    pub fn deadline_from(&self, now: Timestamp) -> Option<Timestamp> {
+        self.timeout.map(|timeout| now + timeout).into_iter().chain(self.deadline_at).min()
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -60,6 +73,10 @@ pub struct JobLease {
     pub ttl: Duration,
     pub expires_at: Timestamp,
     pub claimed_at: Timestamp,
+    /// When the attempt times out. The lease is not extended beyond it. None: it has no timeout, or an older release gave it
+    /// out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadline_at: Option<Timestamp>,
     /// The edge that it was given out over. A result counts only over the same one. None: given out by a release that did
     /// not record it.
     #[serde(default)]
@@ -69,6 +86,12 @@ pub struct JobLease {
 impl JobLease {
     pub fn was_given_over(&self, edge: Edge) -> bool {
         self.edge.is_none_or(|own| own == edge)
+    }
+
+    /// What becomes of its job without another word of the worker: the lease may have lasted until the deadline, or not.
+    pub fn outcome_without_result(&self, now: Timestamp) -> JobOutcome {
+        let is_over = |deadline: Timestamp| deadline <= now && deadline <= self.expires_at;
+        if self.deadline_at.is_some_and(is_over) { JobOutcome::TimedOut } else { JobOutcome::Lost }
     }
 
     /// A heartbeat since the claim shows that the worker had begun.
@@ -139,6 +162,10 @@ crate::named_enum! {
         Failed = "failed",
         /// Its lease expired; the step is dispatched again as another job.
         Lost = "lost",
+        /// Its worker has handed it to the next; the step is dispatched again as another job.
+        Released = "released",
+        /// Its attempt took too long, or no worker claimed it in time.
+        TimedOut = "timed_out",
         /// Its run or step ended without it.
         Revoked = "revoked",
         /// An operator cancelled this job.
@@ -160,10 +187,21 @@ pub enum JobOutcome {
     Failed {
         error: String,
         retryable: bool,
+        /// When another attempt may help, by its worker. It wins over the backoff of the step.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        retry_after_ms: Option<u64>,
         #[serde(default, skip_serializing_if = "JobUsage::is_empty")]
         usage: JobUsage,
     },
     Lost,
+    /// The worker took longer than an attempt may take.
+    TimedOut,
+    /// No worker claimed it in time.
+    Unclaimed,
+    /// Its worker stops working and hands it to the next.
+    Released {
+        reason: String,
+    },
     Cancelled {
         by: String,
     },
@@ -185,7 +223,16 @@ impl JobOutcome {
 
     /// Failed, without a report of what was spent.
     pub fn failed(error: String, retryable: bool) -> Self {
-        Self::Failed { error, retryable, usage: JobUsage::new() }
+        Self::Failed { error, retryable, retry_after_ms: None, usage: JobUsage::new() }
+    }
+
+    /// The same with the time after which its worker wants another attempt.
+    #[must_use]
+    pub fn retried_after(mut self, wait_ms: Option<u64>) -> Self {
+        if let Self::Failed { retry_after_ms, .. } = &mut self {
+            *retry_after_ms = wait_ms;
+        }
+        self
     }
 
     /// The same with what its worker has spent.
@@ -200,7 +247,13 @@ impl JobOutcome {
     pub fn usage(&self) -> Option<&JobUsage> {
         match self {
             Self::Completed { usage, .. } | Self::Failed { usage, .. } => Some(usage),
-            Self::Lost | Self::Cancelled { .. } | Self::Denied { .. } | Self::Exhausted { .. } => None,
+            Self::Lost
+            | Self::TimedOut
+            | Self::Unclaimed
+            | Self::Released { .. }
+            | Self::Cancelled { .. }
+            | Self::Denied { .. }
+            | Self::Exhausted { .. } => None,
         }
     }
 
@@ -214,18 +267,26 @@ impl JobOutcome {
             Self::Completed { .. } => EndCause::Completed,
             Self::Failed { .. } => EndCause::Failed,
             Self::Lost => EndCause::Lost,
+            Self::TimedOut | Self::Unclaimed => EndCause::TimedOut,
+            Self::Released { .. } => EndCause::Released,
             Self::Cancelled { .. } => EndCause::Cancelled,
             Self::Denied { .. } | Self::Exhausted { .. } => EndCause::Denied,
         }
     }
 
-    /// Of what a worker reports, so that it can be known again without keeping it. What it has spent is no part of it: the
-    /// first report counts.
+    /// Of what a worker reports, so that it can be known again without keeping it. What it has spent and when it wants
+    /// another attempt is no part of it: the first report counts.
     pub fn fingerprint(&self) -> Option<Fingerprint> {
         match self {
             Self::Completed { output, .. } => Some(Fingerprint::of_output(output)),
             Self::Failed { error, retryable, .. } => Some(Fingerprint::of_failure(error, *retryable)),
-            Self::Lost | Self::Cancelled { .. } | Self::Denied { .. } | Self::Exhausted { .. } => None,
+            Self::Lost
+            | Self::TimedOut
+            | Self::Unclaimed
+            | Self::Released { .. }
+            | Self::Cancelled { .. }
+            | Self::Denied { .. }
+            | Self::Exhausted { .. } => None,
         }
     }
 }
@@ -240,6 +301,8 @@ crate::named_enum! {
         Succeeded = "succeeded",
         Failed = "failed",
         Lost = "lost",
+        Released = "released",
+        TimedOut = "timed_out",
         Cancelled = "cancelled",
         Denied = "denied",
     }
@@ -260,6 +323,8 @@ impl JobState {
             EndCause::Completed => Self::Succeeded,
             EndCause::Failed => Self::Failed,
             EndCause::Lost => Self::Lost,
+            EndCause::Released => Self::Released,
+            EndCause::TimedOut => Self::TimedOut,
             EndCause::Revoked | EndCause::Cancelled => Self::Cancelled,
             EndCause::Denied => Self::Denied,
         }
@@ -277,6 +342,7 @@ mod tests {
             ttl: Duration::from_millis(100),
             expires_at: Timestamp::from_millis(expires_ms),
             claimed_at: Timestamp::from_millis(claimed_ms),
+            deadline_at: None,
             edge: Some(Edge::Http),
         }
     }
@@ -293,6 +359,25 @@ mod tests {
             let job = OpenJob { lease, is_in_queue, is_held };
             assert_eq!([job.is_queued(), job.is_orphaned()], expected, "{job:?}");
         }
+    }
+
+    #[test]
+    fn a_lease_that_lasted_until_the_deadline_has_timed_out_and_a_shorter_one_was_lost() {
+        let until = |deadline_ms| JobLease {
+            deadline_at: Some(Timestamp::from_millis(deadline_ms)),
+            ..lease(900, 1_000)
+        };
+        for (deadline_ms, now_ms, expected) in [
+            (1_000, 1_000, JobOutcome::TimedOut),
+            (1_000, 9_000, JobOutcome::TimedOut),
+            // Its worker went offline before the deadline, though this was noticed after it.
+            (1_001, 9_000, JobOutcome::Lost),
+            (1_000, 999, JobOutcome::Lost),
+        ] {
+            let outcome = until(deadline_ms).outcome_without_result(Timestamp::from_millis(now_ms));
+            assert_eq!(outcome, expected, "{deadline_ms} at {now_ms}");
+        }
+        assert_eq!(lease(900, 1_000).outcome_without_result(Timestamp::from_millis(9_000)), JobOutcome::Lost);
     }
 
     #[test]

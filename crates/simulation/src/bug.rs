@@ -101,10 +101,12 @@ pub enum Bug {
     KeptEventMissed,
     /// The commit that ends a wait for a key leaves it in the index.
     WaitLeftInIndex,
+    /// The timeout of an attempt counts from its dispatch.
+    TimeoutFromDispatch,
 }
 
 impl Bug {
-    pub const ALL: [Self; 49] = [
+    pub const ALL: [Self; 50] = [
         Self::CapBeforeWrite,
         Self::KeyBeforeRun,
         Self::FenceNotCompared,
@@ -154,6 +156,7 @@ impl Bug {
         Self::EventIdForgotten,
         Self::KeptEventMissed,
         Self::WaitLeftInIndex,
+        Self::TimeoutFromDispatch,
     ];
 
     pub fn name(self) -> &'static str {
@@ -207,6 +210,7 @@ impl Bug {
             Self::EventIdForgotten => "event-id-forgotten",
             Self::KeptEventMissed => "kept-event-missed",
             Self::WaitLeftInIndex => "wait-left-in-index",
+            Self::TimeoutFromDispatch => "timeout-from-dispatch",
         }
     }
 

@@ -30,6 +30,8 @@ pub enum Invariant {
     HolderIsLeftAlone,
     /// A job is reported at most once.
     ReportedOnce,
+    /// An attempt times out by its claim, the wait for a worker by the dispatch, and neither before its time is over.
+    AttemptHasItsTime,
     /// A settled step never changes its outcome.
     SettledStays,
     /// A final run never changes.

@@ -18,6 +18,7 @@ mod planted;
 mod planted_budgets;
 mod planted_children;
 mod planted_events;
+mod planted_jobs;
 mod planted_limits;
 mod scenario;
 mod senders;

@@ -19,6 +19,7 @@ use crate::checker::Write;
 use crate::planted_budgets::{forget_unsettled, reopen_permits, spoil as spoil_budgets, without_expiry};
 use crate::planted_children::{START, hide_groups_above};
 use crate::planted_events::{SEND, hide_sent};
+use crate::planted_jobs::time_from_dispatch;
 use crate::planted_limits::{Misled, spoil};
 use crate::tables::{WatchedTables, changes};
 use crate::{Bug, planted_children, planted_events};
@@ -213,6 +214,16 @@ impl PlantedTables {
             Ok(())
         })
     }
+
+    /// Decides as if the rows were what the lie says.
+    async fn lie<R: Send + 'static>(
+        &self,
+        action: &'static str,
+        decide: impl FnOnce(&dyn View, Timestamp) -> Result<Decision<R>, StoreError> + Send + 'static,
+        lie: &'static (dyn Fn(&dyn View, Table, &str) -> Found + Sync),
+    ) -> Result<R, StoreError> {
+        self.tables.write(action, move |view, now| decide(&Lying { view, lie }, now)).await
+    }
 }
 
 impl Executor for PlantedTables {
@@ -229,52 +240,31 @@ impl Executor for PlantedTables {
                 let decide = move |view: &dyn View, now| Self::remember_leases(&leases, decide(view, now)?);
                 self.tables.write(action, decide).await
             }
+            (Some(Bug::TimeoutFromDispatch), CLAIM) => self.lie(action, decide, &time_from_dispatch).await,
             (Some(Bug::FenceNotCompared), REPORT) => self.report_unfenced(decide).await,
             (Some(Bug::SlotFreedTwice), COMMIT) => {
                 self.tables.write(action, move |view, now| free_twice(decide(view, now)?)).await
             }
-            (Some(Bug::ReplayAfterCap), ADMIT) => {
-                let lying =
-                    move |view: &dyn View, now| decide(&Lying { view, lie: &hide_keys_when_full }, now);
-                self.tables.write(action, lying).await
-            }
-            (Some(Bug::LockGrantedTwice), ACQUIRE) => {
-                let lying = move |view: &dyn View, now| decide(&Lying { view, lie: &hide_holders }, now);
-                self.tables.write(action, lying).await
-            }
-            (Some(Bug::LineOvertaken), ACQUIRE) => {
-                let lying = move |view: &dyn View, now| decide(&Lying { view, lie: &hide_line }, now);
-                self.tables.write(action, lying).await
-            }
+            (Some(Bug::ReplayAfterCap), ADMIT) => self.lie(action, decide, &hide_keys_when_full).await,
+            (Some(Bug::LockGrantedTwice), ACQUIRE) => self.lie(action, decide, &hide_holders).await,
+            (Some(Bug::LineOvertaken), ACQUIRE) => self.lie(action, decide, &hide_line).await,
             (Some(Bug::HoldOutlivesItsLease), ACQUIRE) => {
                 let leases = self.leases.clone();
                 let decide = move |view: &dyn View, now| Self::remember_holds(&leases, decide(view, now)?);
                 self.tables.write(action, decide).await
             }
             (Some(Bug::HoldOutlivesItsLease), ADMIT) => self.admit_unheld(decide).await,
-            (Some(Bug::BusyRunTaken), REPORT) => {
-                let lying = move |view: &dyn View, now| decide(&Lying { view, lie: &hide_run_leases }, now);
-                self.tables.write(action, lying).await
-            }
+            (Some(Bug::BusyRunTaken), REPORT) => self.lie(action, decide, &hide_run_leases).await,
             (Some(Bug::LedgerBeforePermit), RESERVE) => self.reserve_late(decide).await,
-            (Some(Bug::PermitSettledTwice), SETTLE) => {
-                let lying = move |view: &dyn View, now| decide(&Lying { view, lie: &reopen_permits }, now);
-                self.tables.write(action, lying).await
-            }
+            (Some(Bug::PermitSettledTwice), SETTLE) => self.lie(action, decide, &reopen_permits).await,
             (Some(Bug::PermitNeverDue), RESERVE) => {
                 self.tables.write(action, move |view, now| Ok(without_expiry(decide(view, now)?))).await
             }
             (Some(Bug::ExpiredPermitForgotten), EXPIRE) => {
                 self.tables.write(action, move |view, now| forget_unsettled(decide(view, now)?)).await
             }
-            (Some(Bug::EventIdForgotten), SEND) => {
-                let lying = move |view: &dyn View, now| decide(&Lying { view, lie: &hide_sent }, now);
-                self.tables.write(action, lying).await
-            }
-            (Some(Bug::GroupAboveCounted), START) => {
-                let lying = move |view: &dyn View, now| decide(&Lying { view, lie: &hide_groups_above }, now);
-                self.tables.write(action, lying).await
-            }
+            (Some(Bug::EventIdForgotten), SEND) => self.lie(action, decide, &hide_sent).await,
+            (Some(Bug::GroupAboveCounted), START) => self.lie(action, decide, &hide_groups_above).await,
             (Some(bug), _) => {
                 let decide = move |view: &dyn View, now| {
                     let decided = match Misled::by(bug, action, view) {
@@ -352,7 +342,8 @@ fn hide_line(view: &dyn View, table: Table, key: &str) -> Found {
 
 /// A job that was lost or revoked is open again; one that was reported is not.
 fn forget_loss(job: &mut Job) {
-    job.end = job.end.take().filter(|end| !matches!(end.cause, EndCause::Lost | EndCause::Revoked));
+    let is_over = |cause| matches!(cause, EndCause::Lost | EndCause::TimedOut | EndCause::Revoked);
+    job.end = job.end.take().filter(|end| !is_over(end.cause));
 }
 
 fn is_live(lease: &str, now: Timestamp) -> bool {

@@ -88,6 +88,9 @@ counted! {
     stale_commits_refused,
     reports_repeated,
     leases_lost,
+    /// Jobs that ended because their time was over: of their attempt, or of their wait for a worker.
+    jobs_timed_out,
+    jobs_unclaimed,
     runs_taken_over,
     retries,
     steps_timed_out,

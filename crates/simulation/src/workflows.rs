@@ -57,7 +57,9 @@ pub(crate) fn document(name: &str) -> WorkflowDocument {
         _ => (None, json!({"only": {"type": "worker", "topic": TOPIC}})),
     };
     let written = json!({"id": name, "name": name, "timeout_sec": timeout, "steps": steps});
-    serde_json::from_value(written).expect("the documents of the simulation are well formed")
+    let document: WorkflowDocument =
+        serde_json::from_value(written).expect("the documents of the simulation are well formed");
+    document.with_defaults()
 }
 
 /// What the run gets whose start carries `number`.
@@ -128,8 +130,8 @@ fn handled() -> Value {
 fn hasty() -> Value {
     let retry = json!({"max_retries": 2, "initial_backoff_sec": 0.1, "multiplier": 1, "max_backoff_sec": 1});
     json!({
-        "quick": {"type": "worker", "topic": TOPIC, "timeout_sec": 0.7, "retry": retry},
-        "more": {"type": "worker", "topic": TOPIC, "timeout_sec": 2, "depends_on": ["quick"]},
+        "quick": {"type": "worker", "topic": TOPIC, "timeout_sec": 0.7, "queue_timeout_sec": 2, "retry": retry},
+        "more": {"type": "worker", "topic": TOPIC, "timeout_sec": 2, "total_timeout_sec": 3, "depends_on": ["quick"]},
     })
 }
 
@@ -152,11 +154,11 @@ fn funded() -> Value {
     let retry = json!({"max_retries": 2, "initial_backoff_sec": 0.1, "multiplier": 1, "max_backoff_sec": 1});
     json!({
         "think": {"type": "llm", "topic": TOPIC, "budget": {"name": "queued", "reserve": "0.00002"}, "timeout_sec": 4,
-            "retry": retry, "on_error": "stop"},
+            "queue_timeout_sec": 4, "retry": retry, "on_error": "stop"},
         "check": {"type": "worker", "topic": TOPIC, "budget": {"name": "denied", "reserve": "0.000015"}, "on_error": "stop",
             "for_each": "input.items", "retry": retry},
-        "buy": {"type": "worker", "topic": TOPIC, "budget": {"name": "asked", "reserve": "0.00003"}, "timeout_sec": 6,
-            "depends_on": ["think"], "on_error": "regret"},
+        "buy": {"type": "worker", "topic": TOPIC, "budget": {"name": "asked", "reserve": "0.00003"},
+            "queue_timeout_sec": 6, "depends_on": ["think"], "on_error": "regret"},
         "stop": {"type": "worker", "topic": TOPIC},
         "regret": {"type": "notify", "input": {"text": "out of money"}},
     })

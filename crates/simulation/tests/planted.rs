@@ -25,6 +25,11 @@ fn a_fence_that_is_not_compared_is_caught() {
 }
 
 #[test]
+fn a_timeout_that_counts_from_the_dispatch_is_caught() {
+    assert_eq!(first_failure(Bug::TimeoutFromDispatch).invariant, Invariant::AttemptHasItsTime);
+}
+
+#[test]
 fn a_slot_that_is_freed_twice_is_caught() {
     assert_eq!(first_failure(Bug::SlotFreedTwice).invariant, Invariant::SlotsAreLiveRuns);
 }

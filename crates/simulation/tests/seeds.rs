@@ -9,7 +9,7 @@ const SEEDS: u64 = 2_000;
 const THREADS: usize = 2;
 
 /// What must have happened over all seeds for "no seed failed" to mean anything: about half of what is usual.
-const OFTEN_ENOUGH: [(&str, u64); 76] = [
+const OFTEN_ENOUGH: [(&str, u64); 78] = [
     ("calls", 150_000),
     ("simulated_ms", 10_000_000),
     ("admitted", 4_000),
@@ -44,6 +44,8 @@ const OFTEN_ENOUGH: [(&str, u64); 76] = [
     ("stale_commits_refused", 300),
     ("reports_repeated", 120),
     ("leases_lost", 700),
+    ("jobs_timed_out", 100),
+    ("jobs_unclaimed", 30),
     ("runs_taken_over", 1_200),
     ("retries", 500),
     ("steps_timed_out", 120),

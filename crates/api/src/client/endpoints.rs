@@ -15,6 +15,7 @@ use crate::dispatch_policy::{CheckRequest, CheckView, DispatchPolicyView};
 use crate::history::TimelineItem;
 use crate::jobs::{
     CompleteRequest, FailRequest, HeartbeatAnswer, HeartbeatRequest, JobQuery, JobView, ProgressRequest,
+    ReleaseJobRequest,
 };
 use crate::keys::{CreateKeyRequest, CreatedKey, KeyView, RotateKeyRequest};
 use crate::limits::{ConfigQuery, ConfigRequest, ConfigView, EffectiveConfig, EffectiveConfigQuery};
@@ -84,6 +85,8 @@ endpoints! {
     complete(job: &JobId): post ["jobs", job, "complete"], body CompleteRequest;
     /// Safe to repeat with the same fence.
     fail(job: &JobId): post ["jobs", job, "fail"], body FailRequest;
+    /// Hands the job to the next worker. Safe to repeat with the same fence.
+    release_job(job: &JobId): post ["jobs", job, "release"], body ReleaseJobRequest;
     progress(job: &JobId): post ["jobs", job, "progress"], body ProgressRequest;
 
     workers(): get ["workers"], query PageQuery => Page<WorkerView>;

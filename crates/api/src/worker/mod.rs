@@ -87,6 +87,10 @@ pub enum WorkerEvent<'a> {
         job_id: &'a JobId,
         reason: String,
     },
+    /// The handler was dropped, and the job was handed to the next worker.
+    Released {
+        job_id: &'a JobId,
+    },
     /// The server rejected the result, which is lost.
     Refused {
         job_id: &'a JobId,
@@ -107,6 +111,7 @@ pub struct Worker<H> {
     settings: WorkerSettings,
     handler: Arc<H>,
     observer: Observer,
+    release: CancellationToken,
 }
 
 impl<H, F> Worker<H>
@@ -115,7 +120,13 @@ where
     F: Future<Output = HandlerOutcome> + Send + 'static,
 {
     pub fn new(client: Client, settings: WorkerSettings, handler: H) -> Self {
-        Self { client, settings, handler: Arc::new(handler), observer: Arc::new(|_| {}) }
+        let (handler, observer) = (Arc::new(handler), Arc::new(|_: WorkerEvent<'_>| {}));
+        Self { client, settings, handler, observer, release: CancellationToken::new() }
+    }
+
+    /// Hands the jobs in progress to other workers when `release` is cancelled: their handlers are dropped.
+    pub fn released_on(self, release: CancellationToken) -> Self {
+        Self { release, ..self }
     }
 
     /// Calls `observer` with every event.
@@ -183,13 +194,20 @@ where
     fn spawn_job(&self, job: ClaimedJob, running: &mut JoinSet<()>) {
         (self.observer)(WorkerEvent::Claimed { job_id: &job.job_id, fence: job.fence });
         let (client, handler, observer) = (self.client.clone(), self.handler.clone(), self.observer.clone());
-        let patience = self.settings.report_patience;
+        let (patience, release) = (self.settings.report_patience, self.release.clone());
         running.spawn(async move {
             let (id, fence) = (job.job_id.clone(), job.fence);
             let lease = Duration::from_millis(job.lease_ms);
-            let outcome = match job_lease::guard(&client, (&id, fence), lease, handler(job)).await {
-                Ok(outcome) => outcome,
-                Err(loss) => {
+            let work = job_lease::guard(&client, (&id, fence), lease, handler(job));
+            let outcome = match release.run_until_cancelled(work).await {
+                Some(Ok(outcome)) => outcome,
+                None => {
+                    return observer(match report::release(&client, &id, fence, patience).await {
+                        Ok(()) => WorkerEvent::Released { job_id: &id },
+                        Err(error) => WorkerEvent::Refused { job_id: &id, error: error.to_string() },
+                    });
+                }
+                Some(Err(loss)) => {
                     return observer(WorkerEvent::Dropped { job_id: &id, reason: loss.to_string() });
                 }
             };

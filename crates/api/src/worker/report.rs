@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use super::{HandlerOutcome, jitter};
 use crate::Code;
 use crate::client::{Client, Error, Result};
-use crate::jobs::{CompleteRequest, FailRequest};
+use crate::jobs::{CompleteRequest, FailRequest, ReleaseJobRequest};
 
 /// An error text is for people, who read no more than this.
 const ERROR_CHARS_MAX: usize = 16 * 1024;
@@ -21,10 +21,23 @@ pub(super) async fn report(
     outcome: &HandlerOutcome,
     patience: Duration,
 ) -> Result<()> {
+    repeated(patience, || once(client, job, fence, outcome)).await
+}
+
+/// Hands the job to the next worker.
+pub(super) async fn release(client: &Client, job: &JobId, fence: u64, patience: Duration) -> Result<()> {
+    let request = ReleaseJobRequest { fence, reason: "the worker stops".to_owned() };
+    repeated(patience, || client.release_job(job, &request)).await
+}
+
+async fn repeated<F>(patience: Duration, call: impl Fn() -> F) -> Result<()>
+where
+    F: Future<Output = Result<()>>,
+{
     let until = Instant::now() + patience;
     let mut failures = 0;
     loop {
-        let Err(error) = once(client, job, fence, outcome).await else { return Ok(()) };
+        let Err(error) = call().await else { return Ok(()) };
         failures += 1;
         let wait = error.retry_after().unwrap_or_else(|| jitter(failures));
         if !error.is_transient() || Instant::now() + wait > until {
@@ -59,5 +72,5 @@ fn is_rejected(error: &Error) -> bool {
 
 fn failure(fence: u64, error: &str, retryable: bool) -> FailRequest {
     let error = error.chars().take(ERROR_CHARS_MAX).collect();
-    FailRequest { fence, error, retryable, usage: BTreeMap::new() }
+    FailRequest { fence, error, retryable, retry_after_ms: None, usage: BTreeMap::new() }
 }

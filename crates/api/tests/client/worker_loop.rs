@@ -183,6 +183,24 @@ async fn a_stopped_worker_finishes_the_jobs_in_progress() {
 }
 
 #[tokio::test]
+async fn a_worker_releases_the_jobs_in_progress_on_request() {
+    let (stop, release) = (CancellationToken::new(), CancellationToken::new());
+    let gateway = ScriptedGateway::start(one_job(15_000, |_| Answer::Json(200, json!({})))).await;
+    let (begun, asked) = (stop.clone(), release.clone());
+    let handler = move |_| {
+        begun.cancel();
+        asked.cancel();
+        std::future::pending::<HandlerOutcome>()
+    };
+    let settings = WorkerSettings::new("w1".parse().unwrap(), vec!["t".parse().unwrap()]);
+    let worker = Worker::new(gateway.client.clone(), settings, handler).released_on(release);
+    worker.run(stop).await.unwrap();
+    let asked = gateway.asked("/release");
+    assert_eq!(asked.len(), 1);
+    assert_eq!(asked[0].body["fence"], json!(1_794_700_800_123_000_u64));
+}
+
+#[tokio::test]
 async fn a_wrong_key_ends_the_loop_at_once() {
     let gateway = ScriptedGateway::start(|_| problem(Code::Unauthorized)).await;
     let end = work(&gateway, CancellationToken::new(), |_| async { completed(Value::Null) }).await;

@@ -19,5 +19,6 @@ end
 local lost = given_before('losses')
 if not lost then
   lost = lose(held_by_worker())
+  remember_given('losses', lost)
 end
 return answer(lost)

@@ -37,7 +37,7 @@ local function leases_given_before()
     local held = redis.call('HMGET', key('wf:job', job), 'worker', 'request')
     if held[1] == worker and held[2] == request then
       local found = read_fields(key('wf:job', job), 'job', 'worker', 'fence', 'ttl', 'expires_at', 'claimed_at',
-        'created_at', 'edge')
+        'created_at', 'lease_deadline', 'edge')
       given[#given + 1] = { job = show_text(found.job, 'job', job), lease = lease_of(found), queued_at = found.created_at }
     end
   end
@@ -101,13 +101,14 @@ end
 local function lease_out(waiting)
   local job = string.sub(waiting.place, 17)
   local hash = key('wf:job', job)
-  local document, deadline_at, created_at, end_cause, held_fence, held =
-    unpack(redis.call('HMGET', hash, 'job', 'deadline_at', 'created_at', 'end_cause', 'fence', 'held'))
+  local document, deadline_at, timeout, queue_until, created_at, end_cause, held_fence, held = unpack(redis.call('HMGET',
+    hash, 'job', 'deadline_at', 'timeout', 'queue_until', 'created_at', 'end_cause', 'fence', 'held'))
   if not document or end_cause or held_fence or held then
     -- An entry for a job that is not available must neither be given out nor stand in the way.
     redis.call('ZREM', waiting.queue, waiting.place)
     return nil, false
   end
+  deadline_at = deadline_of(deadline_at, timeout)
   local ttl = lease_ttl(call.term, deadline_at)
   local fence, expires_at = integer(mint_fence()), integer(now + ttl)
   if not take_job_lock(job, { worker, request, fence, expires_at }, ttl) then
@@ -117,7 +118,14 @@ local function lease_out(waiting)
   redis.call('HSET', hash, 'worker', worker, 'fence', fence, 'ttl', integer(ttl), 'expires_at', expires_at,
     'claimed_at', integer(now), 'request', request, 'edge', call.edge)
   redis.call('ZADD', key('wf:leases'), expires_at, job)
-  local lease = { worker = worker, fence = fence, ttl = ttl, expires_at = expires_at, claimed_at = now, edge = call.edge }
+  if deadline_at then
+    redis.call('HSET', hash, 'lease_deadline', integer(deadline_at))
+  end
+  if queue_until then
+    redis.call('ZREM', key('wf:unclaimed'), job)
+  end
+  local lease = { worker = worker, fence = fence, ttl = ttl, expires_at = expires_at, claimed_at = now,
+    deadline_at = deadline_at, edge = call.edge }
   local shown, document_bytes = show_text(document, 'job', job)
   bytes = bytes + document_bytes
   return { job = shown, lease = lease, queued_at = created_at }, false

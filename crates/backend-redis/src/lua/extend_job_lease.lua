@@ -6,15 +6,12 @@ if not state then
   return found
 end
 if state == 'ended' then
-  if found.cause == 'revoked' or found.cause == 'cancelled' then
+  if found.cause == 'revoked' or found.cause == 'cancelled' or found.cause == 'timed_out' then
     return answer({ outcome = 'cancel_requested' })
   end
   return fenced(found.fence)
 end
-local ttl = found.ttl
-if call.term then
-  ttl = lease_ttl(call.term, redis.call('HGET', key('wf:job', job), 'deadline_at'))
-end
+local ttl = lease_ttl(call.term or { ['for'] = found.ttl }, found.deadline_at)
 local lasts = ttl
 if redis.call('HEXISTS', key('wf:job', job), 'put_off') == 1 then
   -- Its worker has sent its result; a last heartbeat must not shorten the time that the deferred result was given.

@@ -10,8 +10,8 @@ local function is_ready()
   return type(count) == 'number' and count > 0
 end
 
-local names = { 'wf:ready', 'wf:timers', 'wf:limit:timers', 'wf:leases', 'wf:put_off', 'wf:held', 'wf:budgets:due',
-  'wf:children:due' }
+local names = { 'wf:ready', 'wf:timers', 'wf:limit:timers', 'wf:leases', 'wf:unclaimed', 'wf:put_off', 'wf:held',
+  'wf:budgets:due', 'wf:children:due', 'wf:events:due' }
 local keys = {}
 
 -- Most tenants have nothing to do, now or later: one command tells.
@@ -26,7 +26,7 @@ local tenants = {}
 for index, tenant in ipairs(call.tags) do
   tag = tenant
   tenants[index] = is_idle() and { is_ready = false } or { is_ready = is_ready(), timer = first('wf:timers'), limit_timer = first('wf:limit:timers'),
-    lease = first('wf:leases'), deferred = first('wf:put_off'), held = first('wf:held'),
+    lease = first('wf:leases'), unclaimed = first('wf:unclaimed'), deferred = first('wf:put_off'), held = first('wf:held'),
     budget = first('wf:budgets:due'), child = first('wf:children:due'),
     event = first('wf:events:due') }
 end

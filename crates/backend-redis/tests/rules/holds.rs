@@ -33,6 +33,8 @@ async fn holding(store: &Store) -> (RunId, [JobId; 2]) {
             topic: name("build"),
             input: json!({}),
             deadline_at: None,
+            timeout: None,
+            queue_until: None,
             meta: JobMeta::default(),
             budget: None,
             trace: None,

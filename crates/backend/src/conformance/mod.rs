@@ -18,6 +18,7 @@ pub mod fences;
 pub mod held_approvals;
 pub mod inspection;
 pub mod job_leases;
+pub mod job_timeouts;
 pub mod jobs;
 pub mod keys;
 pub mod large_documents;

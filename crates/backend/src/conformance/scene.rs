@@ -317,6 +317,8 @@ pub(super) fn new_job(run: RunId, attempt: u32) -> NewJob {
         topic: topic(),
         input: json!({"n": 1}),
         deadline_at: None,
+        timeout: None,
+        queue_until: None,
         meta: JobMeta::default(),
         budget: None,
         trace: None,

@@ -103,6 +103,16 @@ macro_rules! conformance_suite {
                 a_turn_that_continues_leaves_the_run_ready_without_anything_in_its_inbox,
                 an_answer_with_ready_runs_stops_growing_at_a_bound,
             }
+            job_timeouts::{
+                an_attempt_times_out_by_its_claim_and_not_by_its_dispatch,
+                a_lease_is_not_extended_beyond_the_attempt,
+                a_worker_that_is_lost_before_the_deadline_is_lost,
+                an_attempt_ends_with_its_step_at_the_latest,
+                a_job_that_no_worker_claims_in_time_ends,
+                a_claimed_job_waits_no_more,
+                a_held_job_waits_too,
+                an_ended_or_deleted_job_leaves_no_timeout,
+            }
             job_leases::{
                 a_heartbeat_extends_the_lease,
                 an_expired_lease_cannot_be_revived,

@@ -76,16 +76,19 @@ fn kinds(view: &dyn View, claim: &Claim, topic: &Topic) -> Result<Vec<Kind>, Sto
 
 fn lease_out(draft: &mut Draft<'_>, open: Job, claim: &Claim) -> Result<Claimed, StoreError> {
     let (job, now) = (&open.new.id, draft.now);
-    let ttl = claim.term.of(open.new.deadline_at, now);
+    let deadline_at = open.new.deadline_from(now);
+    let ttl = claim.term.of(deadline_at, now);
     let lease = JobLease {
         worker: claim.worker.clone(),
         fence: draft.mint_fence()?,
         ttl,
         expires_at: now + ttl,
         claimed_at: now,
+        deadline_at,
         edge: Some(claim.edge),
     };
     draft.put(Table::JobLeases, rows::job(draft.id, job), &lease);
+    draft.forget_queue_timeout(&open.new);
     draft.mark(Table::JobExpiries, rows::timed(draft.id, lease.expires_at, job));
     Ok(Claimed { job: open.new, lease, queued_at: open.created_at })
 }

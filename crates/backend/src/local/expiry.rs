@@ -22,6 +22,12 @@ decide!(ExpireLeases, |verb, draft| {
         lost.push((job.clone(), draft.lose_job(&job)?));
         draft.delete(Table::JobExpiries, row.key);
     }
+    for row in draft.due(Table::QueueTimeouts, draft.now, verb.limit)? {
+        let Ok(job) = rows::last_part(&row.key).parse::<JobId>() else { continue };
+        draft.end_job_by(&job, &JobOutcome::Unclaimed)?;
+        lost.push((job, JobOutcome::Unclaimed));
+        draft.delete(Table::QueueTimeouts, row.key);
+    }
     draft.post_losses(lost)
 });
 
@@ -43,12 +49,15 @@ decide!(AbandonWorker, |verb, draft| {
 });
 
 impl Draft<'_> {
-    /// Ends a job whose worker is offline: by a deferred result, if the store has one.
+    /// Ends a job whose worker is offline or has taken too long: by a deferred result, if the store has one.
     fn lose_job(&mut self, job: &JobId) -> Result<JobOutcome, StoreError> {
-        let outcome = self.deferred(job)?.map_or(JobOutcome::Lost, |known| known.outcome);
+        let lease: Option<JobLease> = self.read(Table::JobLeases, &rows::job(self.id, job))?;
+        let without_result = lease.map_or(JobOutcome::Lost, |lease| lease.outcome_without_result(self.now));
+        let outcome = self.deferred(job)?.map_or(without_result, |known| known.outcome);
         self.end_job_by(job, &outcome)?;
         Ok(outcome)
     }
+
     /// Posts the losses to the inboxes of their runs.
     fn post_losses(&mut self, lost: Vec<(JobId, JobOutcome)>) -> Result<Vec<JobId>, StoreError> {
         let mut by_run: BTreeMap<RunId, Vec<InboxEvent>> = BTreeMap::new();
@@ -109,11 +118,12 @@ impl Look for FindDue {
             }
             due.ready.len() < self.limit
         })?;
-        let mut to_grant = Vec::new();
+        let (mut to_grant, mut unclaimed) = (Vec::new(), Vec::new());
         let times = [
             (Table::Timers, &mut due.timers),
             (Table::LimitTimers, &mut to_grant),
             (Table::JobExpiries, &mut due.leases),
+            (Table::QueueTimeouts, &mut unclaimed),
             (Table::DeferredDue, &mut due.deferred),
             (Table::HeldDue, &mut due.held),
             (Table::BudgetDue, &mut due.budgets),
@@ -133,6 +143,8 @@ impl Look for FindDue {
         }
         to_grant.retain(|tenant| !due.timers.contains(tenant));
         due.timers.extend(to_grant);
+        unclaimed.retain(|tenant| !due.leases.contains(tenant));
+        due.leases.extend(unclaimed);
         due.next_in = next_at.map(|at| at.since(now));
         Ok(due)
     }

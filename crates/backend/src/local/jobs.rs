@@ -19,7 +19,7 @@ use super::rows;
 use super::store::look;
 use super::tables::{Pick, Table, View, newest_page, read};
 use crate::StoreError;
-use crate::jobs::{Heartbeat, JOBS_BEFORE_MAX, JobView, OTHER_EDGE, PROGRESS_ROWS_MAX, Report};
+use crate::jobs::{Heartbeat, JOBS_BEFORE_MAX, JobView, LeaseTerm, OTHER_EDGE, PROGRESS_ROWS_MAX, Report};
 use crate::reconcile::LOOKED_AT_MAX;
 use crate::verbs::{
     CancelJob, CountJobsBefore, ExtendJobLease, ListJobs, ReadJob, RecordProgress, RecordResult,
@@ -36,19 +36,14 @@ enum LeaseCheck {
 decide!(ExtendJobLease, |verb, draft| {
     let lease = match draft.check_lease(&verb.job, verb.fence)? {
         LeaseCheck::Leased(lease) => lease,
-        LeaseCheck::Ended(JobEnd { cause: EndCause::Revoked | EndCause::Cancelled, .. }) => {
-            return Ok(Heartbeat::CancelRequested);
-        }
+        LeaseCheck::Ended(JobEnd {
+            cause: EndCause::Revoked | EndCause::Cancelled | EndCause::TimedOut,
+            ..
+        }) => return Ok(Heartbeat::CancelRequested),
         LeaseCheck::Ended(end) => return stale(verb.fence, end.fence),
     };
     let key = rows::job(&verb.tenant, &verb.job);
-    let ttl = match verb.term {
-        None => lease.ttl,
-        Some(term) => {
-            let job: Option<Job> = draft.read(Table::Jobs, &key)?;
-            term.of(job.and_then(|job| job.new.deadline_at), draft.now)
-        }
-    };
+    let ttl = verb.term.unwrap_or(LeaseTerm::For(lease.ttl)).of(lease.deadline_at, draft.now);
     let mut expires_at = draft.now + ttl;
     if draft.has(Table::Deferred, &key)? {
         // The result is deferred: a last heartbeat must not shorten the time that it was given.
@@ -122,7 +117,17 @@ impl Draft<'_> {
         let job = Job { new: new.clone(), created_at: self.now, permit: None, end: None };
         self.mark(Table::JobListing, rows::timed(self.id, self.now, &new.id));
         self.put(Table::Jobs, rows::job(self.id, &new.id), &job);
+        if let Some(until) = new.queue_until {
+            self.mark(Table::QueueTimeouts, rows::timed(self.id, until, &new.id));
+        }
         job
+    }
+
+    /// The job waits for a worker no more.
+    pub(super) fn forget_queue_timeout(&mut self, job: &NewJob) {
+        if let Some(until) = job.queue_until {
+            self.delete(Table::QueueTimeouts, rows::timed(self.id, until, &job.id));
+        }
     }
 
     /// Puts an open job into the queue of its topic and kind, at the place that its age and its priority give it.
@@ -223,6 +228,7 @@ impl Draft<'_> {
             JobEnd { cause, at, held: lease.fence, fence, worker: Some(lease.worker), result }
         } else {
             self.delete(Table::Queue, rows::queued(self.id, &open.new, open.created_at));
+            self.forget_queue_timeout(&open.new);
             JobEnd { cause, at, held: Fence::NONE, fence, worker: None, result }
         };
         self.put(Table::Jobs, key, &Job { end: Some(end), ..open });

@@ -87,6 +87,7 @@ fn delete_jobs(draft: &mut Draft<'_>, run: RunId) -> Result<Vec<JobId>, StoreErr
         let Job { new, created_at, .. } = job;
         draft.delete(Table::Queue, rows::queued(id, &new, created_at));
         draft.delete(Table::JobListing, rows::timed(id, created_at, &new.id));
+        draft.forget_queue_timeout(&new);
         if let Some(lease) = lease {
             draft.delete(Table::JobExpiries, rows::timed(id, lease.expires_at, &new.id));
             draft.delete(Table::JobLeases, row.key.clone());

@@ -137,6 +137,8 @@ tables! {
     JobLeases = "job_leases": Some(row::<JobId, JobLease>),
     /// `tenant/time/job` for each lease, by when it expires.
     JobExpiries = "job_expiries": Some(key::<JobId>),
+    /// `tenant/time/job` for each job that no worker has claimed, by when it ends unless one does.
+    QueueTimeouts = "queue_timeouts": Some(key::<JobId>),
     /// `tenant/job` → the row of the timeline that holds the worker's last progress.
     JobProgress = "job_progress": Some(row::<JobId, ProgressRow>),
     /// `tenant/job` → a deferred result.

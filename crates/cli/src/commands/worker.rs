@@ -52,6 +52,9 @@ pub(crate) struct WorkerRunFlags {
     /// Lease of a job, after which another worker may claim it if this one died [default: the server's]
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1_000..=3_600_000))]
     lease_ms: Option<u64>,
+    /// After a signal to stop, finish the jobs in progress for N seconds, then release them to other workers
+    #[arg(long, value_name = "N")]
+    release_after_sec: Option<u32>,
     /// Command with its arguments
     #[arg(last = true, required = true, value_name = "CMD")]
     command: Vec<OsString>,
@@ -73,12 +76,14 @@ pub(super) async fn run(WorkerCommand::Run(run): WorkerCommand, session: Session
         let command = command.clone();
         async move { child::execute(&command, &job).await }
     };
-    let worker =
-        worker::Worker::new(session.client, settings, handler).observed(move |event| tell(output, &event));
-    let stop = CancellationToken::new();
+    let (stop, release) = (CancellationToken::new(), CancellationToken::new());
+    let worker = worker::Worker::new(session.client, settings, handler)
+        .observed(move |event| tell(output, &event))
+        .released_on(release.clone());
+    let grace = run.release_after_sec.map(|seconds| Duration::from_secs(seconds.into()));
     tokio::select! {
         end = worker.run(stop.clone()) => end?,
-        asked = stop_on_signals(&stop) => {
+        asked = stop_on_signals((&stop, &release), grace) => {
             asked?;
             return Ok(Exit::Refused);
         }
@@ -86,14 +91,23 @@ pub(super) async fn run(WorkerCommand::Run(run): WorkerCommand, session: Session
     Ok(Exit::Done)
 }
 
-/// The first signal stops claiming; after the second this returns, and the caller drops the jobs in progress.
-async fn stop_on_signals(stop: &CancellationToken) -> Result<()> {
+/// The first signal stops claiming. The second, or the end of the grace, releases the jobs in progress. After the next this
+/// returns, and the caller drops them.
+async fn stop_on_signals(
+    (stop, release): (&CancellationToken, &CancellationToken),
+    grace: Option<Duration>,
+) -> Result<()> {
     let mut stops = Stops::listen()?;
-    for sentence in ["finishing the jobs in progress; a second signal stops at once", "stopped at once"] {
-        stops.next().await;
-        say(sentence);
-        stop.cancel();
-    }
+    stops.next().await;
+    say("finishing the jobs in progress; a second signal releases them to other workers");
+    stop.cancel();
+    let forever = Duration::from_secs(u64::MAX);
+    // A signal and the end of the grace mean the same.
+    let _ = tokio::time::timeout(grace.unwrap_or(forever), stops.next()).await;
+    say("releasing the jobs in progress; another signal stops at once");
+    release.cancel();
+    stops.next().await;
+    say("stopped at once");
     Ok(())
 }
 
@@ -114,6 +128,7 @@ fn sentence(event: &WorkerEvent<'_>) -> String {
         WorkerEvent::Failed { job_id, error, retryable: false } => {
             format!("{job_id} failed without retry: {error}")
         }
+        WorkerEvent::Released { job_id } => format!("{job_id} released: another worker may have it"),
         WorkerEvent::Dropped { job_id, reason } => format!("{job_id} abandoned: {reason}"),
         WorkerEvent::Refused { job_id, error } => format!("{job_id}: result rejected: {error}"),
         WorkerEvent::Waiting { error, wait_ms } => format!("{error}; retrying in {wait_ms} ms"),

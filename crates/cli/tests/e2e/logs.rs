@@ -20,7 +20,7 @@ const PROMISED: [(&str, &[&str]); 11] = [
     ("job claimed", &["tenant", "run", "job", "fence", "worker"]),
     ("stale write refused", &["tenant", "run", "job", "fence", "current"]),
     ("result recorded", &["tenant", "run", "job", "fence"]),
-    ("lease expired; the job is dispatched again", &["tenant", "run", "job"]),
+    ("lease or timeout expired; the job has ended", &["tenant", "run", "job"]),
     ("run ended", &["tenant", "run", "fence", "status"]),
     ("lock granted", &["tenant", "lock", "fence", "owner"]),
     ("lock force-released", &["tenant", "lock", "by", "reason"]),
@@ -111,7 +111,7 @@ async fn frequent_events_are_not_logged_by_default() {
     let folder = tempfile::tempdir().unwrap();
     let logged = LoggedServer::start(folder.path(), "info");
     run_through_failures(&logged.server.caller("acme")).await;
-    logged.line("lease expired; the job is dispatched again").await;
+    logged.line("lease or timeout expired; the job has ended").await;
     logged.line("stale write refused").await;
     let quiet = ["run admitted", "job claimed", "result recorded", "run ended"];
     let loud: Vec<Value> = logged

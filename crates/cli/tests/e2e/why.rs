@@ -134,7 +134,7 @@ async fn a_step_that_times_out_says_what_it_waited_for() {
     let folder = tempfile::tempdir().unwrap();
     let server = Server::start(folder.path());
     let caller = server.caller("acme");
-    let step = json!({"type": "worker", "topic": "unserved", "timeout_sec": 0.2});
+    let step = json!({"type": "worker", "topic": "unserved", "queue_timeout_sec": 0.2});
     caller.workflow("wait", json!({"step": step})).await;
     let run = started(&caller, "wait").await;
     let ended = caller.ended(&run).await;

@@ -358,7 +358,9 @@ impl Admission {
             journal::dispatched(tenant, &job.id, &job.topic);
         }
         journal::ended(tenant, *run, None, turn.head.status);
-        if let Some(due_at) = turn.head.due_at {
+        let queued = turn.dispatched.iter().chain(turn.held.iter().map(|held| &held.job));
+        let due_at = queued.filter_map(|job| job.queue_until).chain(turn.head.due_at).min();
+        if let Some(due_at) = due_at {
             self.process.due_in(due_at.since(self.process.now()));
         }
         self.process.announce_jobs(tenant, turn.dispatched.iter().map(|job| job.topic.clone()));

@@ -92,7 +92,7 @@ impl Engine {
         let pinned = self.definitions.version(&tenant, &start.workflow, start.workflow_version).await?;
         let workflow = pinned.ok_or_else(|| StoreError::not_found("workflow", &start.workflow))?;
         let steps = self.steps(&start, &head).await?;
-        let waits = self.why.waits_timing_out(&tenant, &steps, now).await;
+        let waits = self.why.waits_timing_out(&tenant, &steps, (&inbox, now)).await;
         let (status_before, waited) = (head.status, now.since(start.created_at));
         let run = Run { start, head, steps };
         let context = TurnContext { now, wall_lead: self.process.clock.wall_lead(), bounds, waits };
@@ -109,7 +109,8 @@ impl Engine {
         commit.held = self.process.settings.dispatch_policy.hold_back(&tenant, &mut commit.dispatched);
         let log = journal::TurnLog::of(&commit);
         let queue_exit = QueueExit::of(status_before, &commit.head);
-        let due_at = commit.head.due_at;
+        let queued = commit.dispatched.iter().chain(commit.held.iter().map(|held| &held.job));
+        let due_at = queued.filter_map(|job| job.queue_until).chain(commit.head.due_at).min();
         let committed = self.process.call(commit).await?;
         if let Some(due_at) = due_at {
             self.process.due_in(due_at.since(now));

@@ -205,14 +205,18 @@ impl Reconcilers {
         Ok(true)
     }
 
-    /// Ends the tenant's stale jobs, so that their steps go to other workers. Returns how many.
+    /// Ends the tenant's stale jobs and those that no worker has claimed in time, so that their steps continue. Returns how
+    /// many.
     async fn expire_leases(&self, tenant: &TenantId) -> Result<usize, StoreError> {
         let lost = self.process.call(ExpireLeases { tenant: tenant.clone(), limit: ROWS_MAX }).await?;
-        journal::lost(tenant, &lost);
-        if !lost.is_empty() {
+        journal::expired(tenant, &lost);
+        let count = lost.len();
+        if count > 0 {
             self.process.wake(Wake::RunReady { tenant: tenant.clone() });
+            // A worker that took too long may still be at work.
+            self.process.wake(Wake::JobsRevoked { jobs: lost });
         }
-        Ok(lost.len())
+        Ok(count)
     }
 }
 

@@ -7,7 +7,7 @@ use interlock_backend::{PageRequest, StoreError};
 use interlock_model::approval::AskedBudget;
 use interlock_model::budget::StepBudget;
 use interlock_model::dispatch_policy::{Hold, HoldReason};
-use interlock_model::job::{EndCause, JobEnd, JobLease};
+use interlock_model::job::{EndCause, JobEnd, JobLease, NewJob};
 use interlock_model::scheduling::{WaitReason, awaited_confirmation};
 use interlock_model::why::{self, Cause, CauseCode, Holder};
 use interlock_model::{JobId, TenantId, Timestamp, Topic};
@@ -34,10 +34,13 @@ impl Why {
                 vec![leased(lease, CauseCode::Dispatched, awaited_confirmation(&lease.worker))]
             }
             (None, Some(lease)) => vec![working(id, lease, now)],
-            (None, None) => match &found.hold {
-                Some(hold) => vec![self.held(tenant, (&found, hold), now).await?],
-                None => self.why_queued(tenant, &found).await?,
-            },
+            (None, None) => {
+                let causes = match &found.hold {
+                    Some(hold) => vec![self.held(tenant, (&found, hold), now).await?],
+                    None => self.why_queued(tenant, &found).await?,
+                };
+                causes.into_iter().map(|cause| until_given_up(cause, &found.job.new)).collect()
+            }
         };
         let of_job = |cause| Cause { job: Some(id.clone()), ..cause };
         Ok(Some(WhyAnswer::new(found.state.name(), now, causes.into_iter().map(of_job).collect())))
@@ -102,6 +105,19 @@ impl Why {
         Ok(vec![cause, behind])
     }
 
+    /// Why no worker has claimed a job in time that has ended for it.
+    pub(super) async fn why_unclaimed(
+        &self,
+        tenant: &TenantId,
+        id: &JobId,
+    ) -> Result<Option<String>, StoreError> {
+        let Some(found) = self.store.call(ReadJob { tenant: tenant.clone(), job: id.clone() }).await? else {
+            return Ok(None);
+        };
+        let waiting = self.directory.judge(tenant, &found.job.new, 0).await?;
+        Ok(Some(waiting.detail))
+    }
+
     /// When jobs of the topic were done, lately.
     async fn lately_done(&self, tenant: &TenantId, topic: &Topic) -> Result<Vec<Timestamp>, StoreError> {
         let newest = PageRequest { limit: JOBS_LOOKED_AT, after: None };
@@ -134,15 +150,34 @@ fn held(hold: &Hold, now: Timestamp) -> Cause {
     }
 }
 
+/// Says when the job ends unless a worker claims it.
+fn until_given_up(cause: Cause, job: &NewJob) -> Cause {
+    let of_queue = job.queue_until.map(|at| (at, "queue_timeout_sec"));
+    let of_step =
+        job.deadline_at.map(|at| (at, "total_timeout_sec of the step or timeout_sec of the workflow"));
+    let Some((at, bound)) = of_queue.into_iter().chain(of_step).min() else { return cause };
+    let sentence = format!("{}. Unless a worker claims it, it times out at {at} ({bound})", cause.sentence);
+    Cause { sentence, until: cause.until.into_iter().chain([at]).min(), ..cause }
+}
+
 fn working(id: &JobId, lease: &JobLease, now: Timestamp) -> Cause {
-    let JobLease { worker, claimed_at, expires_at, .. } = lease;
-    let sentence = if *expires_at <= now {
-        format!("worker {worker} holds {id} but stopped sending heartbeats; the job will be dispatched again")
-    } else {
-        let seconds = now.since(*claimed_at).as_secs();
-        format!("worker {worker} works on {id} for {seconds} s now")
-    };
-    leased(lease, CauseCode::Working, sentence)
+    let JobLease { worker, claimed_at, expires_at, deadline_at, .. } = lease;
+    let is_over = *expires_at <= now;
+    if is_over && deadline_at.is_none_or(|deadline| deadline > *expires_at) {
+        let sentence = format!(
+            "worker {worker} holds {id} but stopped sending heartbeats; the job will be dispatched again"
+        );
+        return leased(lease, CauseCode::Working, sentence);
+    }
+    let seconds = now.since(*claimed_at).as_secs();
+    let sentence = format!("worker {worker} works on {id} for {seconds} s now");
+    match deadline_at {
+        None => leased(lease, CauseCode::Working, sentence),
+        Some(at) => {
+            let sentence = format!("{sentence}; the attempt times out at {at}");
+            Cause { until: Some(*at), ..leased(lease, CauseCode::Working, sentence) }
+        }
+    }
 }
 
 /// A cause that names the worker and its lease.

@@ -7,7 +7,8 @@ use interlock_backend::runs::{RunHolder, RunOwnership};
 use interlock_backend::verbs::{ReadJob, ReadRun, ReadRunOwnership};
 use interlock_model::contention::RunStrategy;
 use interlock_model::event::AwaitedEvent;
-use interlock_model::run::{QUARANTINE_REASON, Quarantine, Run, RunStatus, SUSPECT_FROM};
+use interlock_model::job::JobOutcome;
+use interlock_model::run::{InboxEvent, QUARANTINE_REASON, Quarantine, Run, RunStatus, SUSPECT_FROM};
 use interlock_model::step::{StepRun, StepStatus};
 use interlock_model::why::{Cause, CauseCode, Holder};
 use interlock_model::workflow::{StepKind, Workflow};
@@ -162,15 +163,25 @@ impl Why {
         &self,
         tenant: &TenantId,
         steps: &BTreeMap<StepKey, StepRun>,
-        now: Timestamp,
+        (inbox, now): (&[InboxEvent], Timestamp),
     ) -> BTreeMap<StepKey, String> {
         let is_late = |step: &StepRun| {
-            step.deadline_at.is_some_and(|at| at <= now) && (step.job_open || step.child_open)
+            let mut deadlines = step.deadline_at.into_iter().chain(step.total_deadline_at);
+            deadlines.any(|at| at <= now) && (step.job_open || step.child_open)
         };
         let mut waits = BTreeMap::new();
         for (key, step) in steps.iter().filter(|(_, step)| is_late(step)).take(TIMEOUTS_EXPLAINED_MAX) {
             if let Ok(cause) = self.why_step(tenant, None, (key, step), now).await {
                 waits.insert(key.clone(), cause.sentence);
+            }
+        }
+        let unclaimed = inbox.iter().filter_map(|event| {
+            let InboxEvent::Job { job, outcome: JobOutcome::Unclaimed, .. } = event else { return None };
+            Some(job)
+        });
+        for job in unclaimed.take(TIMEOUTS_EXPLAINED_MAX) {
+            if let Ok(Some(why)) = self.why_unclaimed(tenant, job).await {
+                waits.insert(job.step.clone(), why);
             }
         }
         waits

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use interlock_backend::Wake;
 use interlock_backend::dead_letters::DeadLetterRetry;
+use interlock_backend::jobs::Claimed;
 use interlock_backend::tenants::{LimitScope, SetLimits};
 use interlock_control::reconcile::ticking::{Tick, TickReport};
 use interlock_model::Timestamp;
@@ -15,6 +16,11 @@ use serde_json::json;
 use tokio::time::sleep;
 
 use crate::scene::{AN_HOUR, Scene, acme, completed, jobs_ready, run_ready, work};
+
+/// Its worker may still be at work.
+fn revoked(claimed: &[Claimed]) -> Wake {
+    Wake::JobsRevoked { jobs: claimed.iter().map(|claimed| claimed.job.id.clone()).collect() }
+}
 
 pub(crate) async fn tick(scene: &Scene, stage: StageLock) -> TickReport {
     let mut lock = scene.control.reconcilers.loop_lock(stage);
@@ -115,24 +121,24 @@ async fn the_loop_over_ready_runs_wakes_the_engine_once_per_tenant() {
 async fn an_expired_lease_wakes_the_engine() {
     let scene = Scene::new();
     scene.run(json!({"a": {"type": "worker", "topic": "work"}})).await;
-    scene.claim(Duration::from_secs(1), Edge::Http).await;
+    let claimed = scene.claim(Duration::from_secs(1), Edge::Http).await;
     scene.control.reconcilers.run_once().await.unwrap();
     assert_eq!(scene.woken(), [], "the lease is alive");
     sleep(Duration::from_secs(1)).await;
     assert_eq!(scene.control.reconcilers.run_once().await.unwrap().jobs_lost, 1);
-    assert_eq!(scene.woken(), [run_ready()]);
+    assert_eq!(scene.woken(), [run_ready(), revoked(&claimed)]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_loop_over_stale_jobs_wakes_the_engine_for_those_that_it_ends() {
     let scene = Scene::new();
     scene.run(json!({"a": {"type": "worker", "topic": "work"}})).await;
-    scene.claim(Duration::from_secs(1), Edge::Http).await;
+    let claimed = scene.claim(Duration::from_secs(1), Edge::Http).await;
     assert_eq!(tick(&scene, StageLock::Reconciler).await.jobs_lost, 0);
     assert_eq!(scene.woken(), []);
     sleep(AN_HOUR).await;
     assert_eq!(tick(&scene, StageLock::Reconciler).await.jobs_lost, 1);
-    assert_eq!(scene.woken(), [run_ready()]);
+    assert_eq!(scene.woken(), [run_ready(), revoked(&claimed)]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -61,6 +61,7 @@ fn body() -> impl Strategy<Value = String> {
         "output",
         "error",
         "retryable",
+        "retry_after_ms",
         "resource",
         "owner",
         "mode",

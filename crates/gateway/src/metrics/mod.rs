@@ -42,6 +42,7 @@ named_enum! {
         Progress = "progress",
         Complete = "complete",
         Fail = "fail",
+        Release = "release",
         /// From a NATS worker.
         BusResult = "bus_result",
         /// The commit of a turn, by an engine that no longer has the run.

@@ -59,6 +59,7 @@ pub(super) const LINKS: &[LinkRow] = &[
     ("workers_claim", "workers_progress", CLAIMED, FENCE),
     ("workers_claim", "workers_complete", CLAIMED, FENCE),
     ("workers_claim", "workers_fail", CLAIMED, FENCE),
+    ("workers_claim", "workers_release", CLAIMED, FENCE),
     ("workers_claim", "jobs_get", CLAIMED, &[]),
     ("workers_claim", "jobs_cancel", CLAIMED, &[]),
     ("workers_claim", "workers_get", WORKER, &[]),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use interlock_api::jobs::{
     Accepted, ClaimAnswer, ClaimRequest, ClaimedJob, CompleteRequest, FailRequest, HeartbeatAnswer,
-    HeartbeatRequest, ProgressRequest,
+    HeartbeatRequest, ProgressRequest, ReleaseJobRequest,
 };
 use interlock_backend::jobs::{Claim, Claimed, Heartbeat, LeaseTerm, Progress};
 use interlock_model::budget::{JobUsage, read_usage};
@@ -24,11 +24,12 @@ const TOPICS_MAX: usize = 64;
 const JOBS_MAX: u32 = 100;
 const WAIT_MS_MAX: u64 = 60_000;
 const LEASE_MS_MAX: u64 = 3_600_000;
+const RETRY_AFTER_MS_MAX: u64 = 86_400_000;
 const CAPABILITIES_MAX: usize = 64;
 const CAPABILITY_CHARS_MAX: usize = 128;
 const MESSAGE_CHARS_MAX: usize = 4_096;
 
-endpoints!("workers": claim, heartbeat, progress, complete, fail);
+endpoints!("workers": claim, heartbeat, progress, complete, fail, release);
 
 /// Claims jobs, and waits for the first to arrive.
 #[utoipa::path(post, path = "/api/v1/workers/{worker}/claim", request_body = ClaimRequest,
@@ -84,11 +85,7 @@ fn within_bounds(
 }
 
 fn claimed_job(claimed: Claimed, traceparent: Option<TraceParent>) -> ClaimedJob {
-    let Claimed {
-        job: NewJob { id, workflow: _, topic, input, deadline_at, meta, budget: _, trace: _ },
-        lease,
-        queued_at: _,
-    } = claimed;
+    let Claimed { job: NewJob { id, topic, input, meta, .. }, lease, queued_at: _ } = claimed;
     ClaimedJob {
         run_id: id.run,
         step_id: id.step.clone(),
@@ -98,7 +95,7 @@ fn claimed_job(claimed: Claimed, traceparent: Option<TraceParent>) -> ClaimedJob
         fence: lease.fence.number(),
         input,
         lease_ms: millis(lease.ttl),
-        deadline_ms: Some(deadline_at.unwrap_or(lease.expires_at).as_millis()),
+        deadline_ms: Some(lease.deadline_at.unwrap_or(lease.expires_at).as_millis()),
         labels: meta.labels,
         traceparent,
     }
@@ -166,9 +163,27 @@ async fn fail(
     Payload(request): Payload<FailRequest>,
 ) -> Answer<Accepted> {
     caller.may_for_run(Permission::Work, job.run).await?;
-    let FailRequest { fence: held, error, retryable, usage } = request;
-    let outcome = JobOutcome::failed(error, retryable).with_usage(usage_of(usage)?);
+    let FailRequest { fence: held, error, retryable, retry_after_ms, usage } = request;
+    bounded("retry_after_ms", retry_after_ms.unwrap_or_default(), (0, RETRY_AFTER_MS_MAX))?;
+    let outcome = JobOutcome::failed(error, retryable).retried_after(retry_after_ms);
+    let outcome = outcome.with_usage(usage_of(usage)?);
     submit_result(FencedWrite::Fail, caller, (job, fence(held)?), outcome).await
+}
+
+/// Hands the job to the next worker at once. Not a failure, up to ten times per step.
+#[utoipa::path(post, path = "/api/v1/jobs/{job_id}/release", request_body = ReleaseJobRequest,
+    responses((status = 200, body = Accepted),
+    (status = 409, description = "The fence is stale, or the job has ended (`stale_fence`)")))]
+async fn release(
+    caller: Caller,
+    Named(job): Named<JobId>,
+    Payload(request): Payload<ReleaseJobRequest>,
+) -> Answer<Accepted> {
+    caller.may_for_run(Permission::Work, job.run).await?;
+    let ReleaseJobRequest { fence: held, reason } = request;
+    bounded("reason", reason.len() as u64, (1, MESSAGE_CHARS_MAX as u64))?;
+    let outcome = JobOutcome::Released { reason };
+    submit_result(FencedWrite::Release, caller, (job, fence(held)?), outcome).await
 }
 
 /// What the worker says that it has spent.

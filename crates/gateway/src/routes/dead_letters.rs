@@ -65,6 +65,9 @@ fn result_view(result: JobOutcome) -> Option<Value> {
         JobOutcome::Completed { output, .. } => Some(json!({"output": output})),
         JobOutcome::Failed { error, retryable, .. } => Some(json!({"error": error, "retryable": retryable})),
         JobOutcome::Lost
+        | JobOutcome::TimedOut
+        | JobOutcome::Unclaimed
+        | JobOutcome::Released { .. }
         | JobOutcome::Cancelled { .. }
         | JobOutcome::Denied { .. }
         | JobOutcome::Exhausted { .. } => None,

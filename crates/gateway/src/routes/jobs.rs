@@ -45,7 +45,8 @@ async fn get(caller: Caller, Named(job): Named<JobId>) -> Answer<JobView> {
 
 fn view(app: &App, view: jobs::JobView) -> JobView {
     let jobs::JobView { job: Job { new, created_at, permit, end }, lease, hold, state } = view;
-    let NewJob { id, workflow, topic, input, deadline_at, meta: _, budget, trace: _ } = new;
+    let NewJob { id, workflow, topic, input, deadline_at, queue_until, budget, .. } = new;
+    let deadline_at = lease.as_ref().and_then(|lease| lease.deadline_at).or(deadline_at);
     let held = lease.as_ref().map(|lease| lease.fence).or(end.as_ref().map(|end| end.held));
     let worker = lease.as_ref().map(|lease: &JobLease| lease.worker.clone());
     let unconfirmed = lease.as_ref().filter(|lease| app.stages.process.is_unconfirmed(lease)).map(pushed_to);
@@ -65,6 +66,7 @@ fn view(app: &App, view: jobs::JobView) -> JobView {
         lease_expires_at: lease.filter(|_| end.is_none()).map(|lease| lease.expires_at.into()),
         ended_at: end.map(|end| end.at.into()),
         deadline_ms: deadline_at.map(Timestamp::as_millis),
+        queue_deadline_ms: queue_until.map(Timestamp::as_millis),
         input,
         budget: budget.map(|budget| JobBudget { name: budget.name, reserve: budget.reserve.into(), permit }),
         waiting_for: hold.map(held_for).or(unconfirmed),

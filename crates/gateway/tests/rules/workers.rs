@@ -60,6 +60,7 @@ async fn every_call_with_another_fence_is_refused_with_both_fences() {
         ("progress", json!({"percent": 1})),
         ("complete", json!({"output": 1})),
         ("fail", json!({"error": "x", "retryable": false})),
+        ("release", json!({"reason": "x"})),
     ];
     for (verb, body) in calls {
         let problem = server.report(&job, verb, body).await.problem(409, "stale_fence");
@@ -67,7 +68,7 @@ async fn every_call_with_another_fence_is_refused_with_both_fences() {
     }
     let metrics = server.get("/metrics").send().await;
     let text = String::from_utf8(metrics.body).unwrap();
-    for verb in ["heartbeat", "progress", "complete", "fail"] {
+    for verb in ["heartbeat", "progress", "complete", "fail", "release"] {
         assert!(text.contains(&format!("fence_rejections_total{{write=\"{verb}\"}} 1")), "{text}");
     }
 }

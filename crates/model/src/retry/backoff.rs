@@ -8,6 +8,18 @@ use serde::{Deserialize, Serialize};
 use super::Seed;
 use crate::time::millis;
 
+crate::named_enum! {
+    /// Where between nothing and its ceiling a delay is drawn.
+    pub enum Jitter {
+        /// In the upper half.
+        Equal = "equal_jitter",
+        /// Anywhere.
+        Full = "full_jitter",
+        /// Nowhere: always the ceiling.
+        Fixed = "fixed",
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Backoff {
     pub initial: Duration,
@@ -25,6 +37,16 @@ impl Backoff {
             Duration::from_secs_f64(grown)
         } else {
             self.cap
+        }
+    }
+
+    /// The delay after failure number `failure` (from 1), derived from the seed.
+    pub fn delay(&self, jitter: Jitter, failure: u32, seed: Seed) -> Duration {
+        let ceiling = millis(self.ceiling(failure));
+        match jitter {
+            Jitter::Equal => Duration::from_millis(seed.rng().random_range(ceiling.div_ceil(2)..=ceiling)),
+            Jitter::Full => self.full_jitter(failure, seed),
+            Jitter::Fixed => Duration::from_millis(ceiling),
         }
     }
 
@@ -54,6 +76,20 @@ mod tests {
         let delays = |number| (1..9).map(|n| BACKOFF.full_jitter(n, Seed::new(number))).collect::<Vec<_>>();
         assert_eq!(delays(7), delays(7));
         assert_ne!(delays(7), delays(8));
+    }
+
+    #[test]
+    fn equal_jitter_keeps_at_least_half_and_fixed_all_of_the_ceiling() {
+        let delays = |jitter| (0..1_000).map(move |seed| BACKOFF.delay(jitter, 4, Seed::new(seed)));
+        let (half, whole) = (Duration::from_secs(4), Duration::from_secs(8));
+        assert!(delays(Jitter::Equal).all(|delay| (half..=whole).contains(&delay)));
+        let spread =
+            |from: u64, until: u64| delays(Jitter::Equal).any(|delay| (from..until).contains(&millis(delay)));
+        assert!(spread(4_000, 4_500) && spread(7_500, 8_001));
+        assert!(delays(Jitter::Fixed).all(|delay| delay == whole));
+        assert!(delays(Jitter::Full).any(|delay| delay < half));
+        let one = Backoff { initial: Duration::from_millis(1), ..BACKOFF };
+        assert_eq!(one.delay(Jitter::Equal, 1, Seed::new(7)), Duration::from_millis(1));
     }
 
     #[test]

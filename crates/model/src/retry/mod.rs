@@ -5,6 +5,6 @@ mod policy;
 mod seed;
 mod text;
 
-pub use backoff::Backoff;
+pub use backoff::{Backoff, Jitter};
 pub use policy::{DELAY_MAX, InvalidPolicy, RetryPolicy};
 pub use seed::Seed;

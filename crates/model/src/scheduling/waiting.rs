@@ -130,6 +130,8 @@ mod tests {
             topic: "build".parse().unwrap(),
             input: serde_json::Value::Null,
             deadline_at: None,
+            timeout: None,
+            queue_until: None,
             meta: JobMeta { requires, ..JobMeta::default() },
             budget: None,
             trace: None,

@@ -21,6 +21,9 @@ pub struct StepRun {
     pub failures: u32,
     /// Dispatches whose worker was lost. They cost no retry, but have a limit of their own.
     pub losses: u32,
+    /// Dispatches that their worker has released. The first ones cost no retry either.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub releases: u32,
     /// The last dispatch, open or ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job: Option<JobId>,
@@ -43,9 +46,12 @@ pub struct StepRun {
     pub started_at: Option<Timestamp>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub completed_at: Option<Timestamp>,
-    /// When the current attempt times out.
+    /// When the current approval or child times out. A worker's attempt times out in the store, by its claim.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline_at: Option<Timestamp>,
+    /// When all of its attempts together time out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub total_deadline_at: Option<Timestamp>,
     /// When a retry is due or a delay ends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wake_at: Option<Timestamp>,
@@ -65,6 +71,11 @@ pub struct StepRun {
     pub context_change: Option<ContextChange>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<StepError>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(count: &u32) -> bool {
+    *count == 0
 }
 
 /// Counters instead of a list, so that an item that ends does not rewrite its siblings.

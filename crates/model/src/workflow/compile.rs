@@ -8,21 +8,20 @@ use std::time::Duration;
 use interlock_schema::Schema;
 use serde_json::Value;
 
-use super::document::{RetryDocument, StepBudgetDocument, StepDocument, StepType, WorkflowDocument};
+use super::document::{StepBudgetDocument, StepDocument, StepType, WorkflowDocument};
 use super::graph::{Graph, Route};
 use super::kind::{Delay, FanOutRule, StepKind};
 use super::origin::{check_provenance, context_path, is_given, path};
+use super::tries::StepRetry;
 use super::{ROOTS, STEPS_MAX};
 use crate::budget::{Amount, StepBudget};
 use crate::expression::{Expression, Template};
 use crate::meta::JobMeta;
-use crate::retry::Backoff;
 use crate::run::context::ContextPath;
 use crate::{StepId, Topic, WorkflowId};
 
 /// One year. A longer wait is probably a wrong unit.
 const SECONDS_MAX: f64 = 31_536_000.0;
-const RETRIES_MAX: u32 = 1_000;
 const NAME_CHARS_MAX: usize = 256;
 const DESCRIPTION_CHARS_MAX: usize = 8_192;
 
@@ -53,14 +52,18 @@ pub struct Step {
     pub on_error: Option<StepId>,
     /// The steps whose failure starts this one. If not empty, the step runs only when one of them failed.
     pub handles: BTreeSet<StepId>,
-    pub retries_max: u32,
-    pub backoff: Backoff,
+    pub retry: StepRetry,
+    /// Of one attempt.
     pub timeout: Option<Duration>,
     pub input_schema: Option<Schema>,
     /// The part of a result that is the output.
     pub result_path: Vec<String>,
     /// Where in the context its output is kept besides.
     pub output_path: Option<ContextPath>,
+    /// Of the wait for a worker, for each attempt.
+    pub queue_timeout: Option<Duration>,
+    /// Of all attempts.
+    pub total_timeout: Option<Duration>,
     pub output_schema: Option<Schema>,
     pub meta: JobMeta,
     /// What each of its jobs reserves.
@@ -164,7 +167,6 @@ impl WrittenStep<'_> {
         self.reject_misplaced_fields()?;
         self.check_origin()?;
         let document = self.document;
-        let (retries_max, backoff) = self.retry()?;
         // The field of a condition step is its test, that of a switch its subject, and that of a loop what it goes on by:
         // not a condition for running it.
         let is_own = matches!(document.kind, StepType::Condition | StepType::Switch | StepType::Loop);
@@ -177,12 +179,13 @@ impl WrittenStep<'_> {
             condition: condition.map(|it| self.expression("condition", it)).transpose()?,
             on_error: document.on_error.clone(),
             handles,
-            retries_max,
-            backoff,
+            retry: self.retry()?,
             timeout: self.at("timeout_sec", seconds(document.timeout_sec))?,
             input_schema: self.at("input_schema", schema(document.input_schema.as_ref(), self.patterns))?,
             result_path: self.at("result_data_path", path(document.result_data_path.as_deref()))?,
             output_path: self.at("output_path", context_path(document.output_path.as_deref()))?,
+            queue_timeout: self.queue_timeout()?,
+            total_timeout: self.at("total_timeout_sec", seconds(document.total_timeout_sec))?,
             output_schema: self
                 .at("output_schema", schema(document.output_schema.as_ref(), self.patterns))?,
             meta: self.meta()?,
@@ -208,6 +211,8 @@ impl WrittenStep<'_> {
             ("budget", written.budget.is_some(), is_worker),
             ("retry", written.retry.is_some(), is_tried),
             ("timeout_sec", written.timeout_sec.is_some(), takes_time),
+            ("queue_timeout_sec", written.queue_timeout_sec.is_some(), is_worker),
+            ("total_timeout_sec", written.total_timeout_sec.is_some(), is_tried),
             ("delay_sec", written.delay_sec.is_some(), kind == StepType::Delay),
             ("delay_until", written.delay_until.is_some(), kind == StepType::Delay),
             ("event", written.event.is_some(), kind == StepType::WaitEvent),
@@ -304,21 +309,6 @@ impl WrittenStep<'_> {
         }
     }
 
-    fn retry(self) -> Result<(u32, Backoff), InvalidWorkflow> {
-        let Some(retry) = &self.document.retry else {
-            return Ok((0, Backoff { initial: Duration::ZERO, multiplier: 1.0, cap: Duration::ZERO }));
-        };
-        let RetryDocument { max_retries, initial_backoff_sec, multiplier, max_backoff_sec } = *retry;
-        let is_bounded = max_retries <= RETRIES_MAX;
-        self.at("retry.max_retries", require(is_bounded, format!("use at most {RETRIES_MAX}")))?;
-        let is_bounded = (1.0..=100.0).contains(&multiplier);
-        self.at("retry.multiplier", require(is_bounded, "use a number from 1 to 100".to_owned()))?;
-        let initial = self.at("retry.initial_backoff_sec", seconds(Some(initial_backoff_sec)))?;
-        let cap = self.at("retry.max_backoff_sec", seconds(Some(max_backoff_sec)))?;
-        let (initial, cap) = (initial.unwrap_or_default(), cap.unwrap_or_default());
-        Ok((max_retries, Backoff { initial, multiplier, cap }))
-    }
-
     fn budget(self) -> Result<Option<StepBudget>, InvalidWorkflow> {
         let Some(StepBudgetDocument { name, reserve }) = &self.document.budget else { return Ok(None) };
         let name = self.at("budget.name", name.parse())?;
@@ -329,7 +319,7 @@ impl WrittenStep<'_> {
 }
 
 /// A number of seconds. Zero counts as absent.
-fn seconds(written: Option<f64>) -> Result<Option<Duration>, String> {
+pub(super) fn seconds(written: Option<f64>) -> Result<Option<Duration>, String> {
     match written {
         Some(seconds) if !(0.0..=SECONDS_MAX).contains(&seconds) => {
             Err(format!("use a number of seconds from 0 to {SECONDS_MAX}"))

@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
 use crate::meta::JobMeta;
+use crate::retry::Jitter;
 use crate::{EventName, StepId, TenantId, Topic, WorkflowId};
 
 /// A workflow as its author writes it. Unknown fields are rejected.
@@ -83,6 +84,23 @@ pub struct Ignored;
 impl<'de> Deserialize<'de> for Ignored {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         IgnoredAny::deserialize(deserializer).map(|IgnoredAny| Self)
+    }
+}
+
+impl WorkflowDocument {
+    /// The document with all defaults written out whose meaning has changed: what is absent in a stored document has the
+    /// meaning that it had when that was saved.
+    #[must_use]
+    pub fn with_defaults(mut self) -> Self {
+        for step in self.steps.values_mut() {
+            if step.kind.is_worker() && step.timeout_sec.is_some() {
+                step.queue_timeout_sec.get_or_insert(0.0);
+            }
+            if let Some(retry) = &mut step.retry {
+                retry.jitter.get_or_insert(Jitter::Equal);
+            }
+        }
+        self
     }
 }
 
@@ -187,9 +205,16 @@ pub struct StepDocument {
     pub on_error: Option<StepId>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry: Option<RetryDocument>,
-    /// Timeout of one attempt.
+    /// How long one attempt may take: of a worker from its claim, of an approval from its opening, of a child run from its
+    /// start. 0 is no bound.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_sec: Option<f64>,
+    /// Worker steps: how long each attempt may wait until a worker claims it. Absent or 0 is no bound.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue_timeout_sec: Option<f64>,
+    /// How long all attempts together may take, with their waits, and of a step with `for_each` all items together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub total_timeout_sec: Option<f64>,
     /// Delay steps: how long, or else `delay_until`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delay_sec: Option<f64>,
@@ -253,7 +278,7 @@ pub struct StepBudgetDocument {
     pub reserve: String,
 }
 
-/// How often and when a failed step is retried, with full jitter.
+/// How often and when a failed step is retried.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schema(as = Retry)]
@@ -266,10 +291,21 @@ pub struct RetryDocument {
     pub multiplier: f64,
     #[schema(default = 300.0)]
     pub max_backoff_sec: f64,
+    /// `equal_jitter` draws each delay from the upper half of the backoff, `full_jitter` from all of it, `fixed` waits for
+    /// all of it. `equal_jitter` if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(inline, default = "equal_jitter")]
+    pub jitter: Option<Jitter>,
 }
 
 impl Default for RetryDocument {
     fn default() -> Self {
-        Self { max_retries: 0, initial_backoff_sec: 1.0, multiplier: 2.0, max_backoff_sec: 300.0 }
+        Self {
+            max_retries: 0,
+            initial_backoff_sec: 1.0,
+            multiplier: 2.0,
+            max_backoff_sec: 300.0,
+            jitter: None,
+        }
     }
 }

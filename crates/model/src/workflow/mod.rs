@@ -14,6 +14,7 @@ mod subworkflow;
 mod switch;
 #[cfg(test)]
 mod tests;
+mod tries;
 mod wait_event;
 
 pub use compile::{InvalidWorkflow, Step, Workflow};
@@ -29,6 +30,7 @@ pub use rounds::{LoopRule, ROUNDS_MAX};
 pub use storage::{StorageOperation, StorageRule};
 pub use subworkflow::SubworkflowRule;
 pub use switch::{SwitchCases, SwitchRule};
+pub use tries::StepRetry;
 pub use wait_event::EventRule;
 
 /// Names that an expression can read.

@@ -69,8 +69,12 @@ fn texts(of: &[&str]) -> Vec<Value> {
 fn fields() -> Vec<Field> {
     let numbers = || vec![json!(0), json!(0.05), json!(1), json!(1e300), json!(-1), json!("1")];
     let inputs = TEMPLATES.map(|text| json!({"a": text, "deep": [{"b": text}]})).to_vec();
-    let retry =
-        vec![json!({"max_retries": 2}), json!({"max_retries": 1, "initial_backoff_sec": 0.1}), json!({})];
+    let retry = vec![
+        json!({"max_retries": 2}),
+        json!({"max_retries": 1, "initial_backoff_sec": 0.1}),
+        json!({}),
+        json!({"jitter": "fixed"}),
+    ];
     let edges = vec![json!([]), json!(["a"]), json!(["a", "b"]), json!(["missing"])];
     vec![
         optional("topic", texts(&["t", "job.build", "no topic"])),
@@ -86,6 +90,8 @@ fn fields() -> Vec<Field> {
         optional("on_error", texts(&["c", "d", "missing"])),
         optional("retry", retry),
         optional("timeout_sec", numbers()),
+        optional("queue_timeout_sec", numbers()),
+        optional("total_timeout_sec", numbers()),
         optional("delay_sec", numbers()),
         optional("delay_until", texts(&["2026-01-31T12:00:00Z", "${input.s}", "soon"])),
         optional(
@@ -198,8 +204,9 @@ fn branches() -> impl Strategy<Value = Value> {
 fn fits(kind: &str, field: &str) -> bool {
     match field {
         "topic" | "meta" => matches!(kind, "worker" | "llm"),
+        "queue_timeout_sec" => matches!(kind, "worker" | "llm"),
         "max_parallel" => matches!(kind, "worker" | "llm" | "subworkflow" | "parallel"),
-        "for_each" | "retry" => matches!(kind, "worker" | "llm" | "subworkflow"),
+        "for_each" | "retry" | "total_timeout_sec" => matches!(kind, "worker" | "llm" | "subworkflow"),
         "output_schema" => matches!(kind, "worker" | "llm" | "transform" | "subworkflow" | "wait_event"),
         "timeout_sec" => {
             matches!(kind, "worker" | "llm" | "approval" | "subworkflow" | "parallel" | "loop" | "wait_event")

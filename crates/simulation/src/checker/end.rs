@@ -6,7 +6,7 @@ use super::{Checker, Tenant};
 use crate::{Failure, Invariant, Summary};
 
 /// Indexes of what is open. With every run ended, nothing is.
-pub(crate) const OPEN: [Table; 22] = [
+pub(crate) const OPEN: [Table; 23] = [
     Table::Active,
     Table::LimitSlots,
     Table::RunSlots,
@@ -20,6 +20,7 @@ pub(crate) const OPEN: [Table; 22] = [
     Table::Queue,
     Table::JobLeases,
     Table::JobExpiries,
+    Table::QueueTimeouts,
     Table::OpenApprovals,
     Table::Deferred,
     Table::DeferredDue,

@@ -136,6 +136,7 @@ impl Checker {
         self.judge_events(writes);
         self.check_jobs_and_permits(writes);
         self.check_budget_queues(writes);
+        self.check_timeouts(writes);
     }
 
     fn row_written(&mut self, action: &str, (table, key, value): &Write) {

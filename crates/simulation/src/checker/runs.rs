@@ -11,6 +11,7 @@ use interlock_model::history::EventKind;
 use interlock_model::run::RunStatus;
 use interlock_model::{Clock, Fence, JobId, RunId, TenantId, Timestamp};
 
+use super::jobs::JobTimes;
 use super::{Checker, jobs};
 use crate::Invariant;
 
@@ -36,7 +37,7 @@ pub(super) struct Turn {
     fence: Fence,
     version: u64,
     status: RunStatus,
-    dispatched: Vec<JobId>,
+    dispatched: Vec<(JobId, JobTimes)>,
     revoked: Vec<JobId>,
     opened: Vec<JobId>,
     withdrawn: Vec<JobId>,
@@ -56,7 +57,7 @@ impl Turn {
                 .dispatched
                 .iter()
                 .chain(turn.held.iter().map(|held| &held.job))
-                .map(|job| job.id.clone())
+                .map(|job| (job.id.clone(), JobTimes::of(job)))
                 .collect(),
             revoked: Vec::new(),
             opened: turn.approvals_opened.iter().map(|approval| approval.job.clone()).collect(),
@@ -77,7 +78,7 @@ impl Turn {
                 .dispatched
                 .iter()
                 .chain(commit.held.iter().map(|held| &held.job))
-                .map(|job| job.id.clone())
+                .map(|job| (job.id.clone(), JobTimes::of(job)))
                 .collect(),
             revoked: commit.revoked.clone(),
             opened: commit.approvals_opened.iter().map(|approval| approval.job.clone()).collect(),
@@ -180,8 +181,8 @@ impl Checker {
             self.tenants.entry(turn.tenant.clone()).or_default().ended(turn.run);
             self.count_ending(turn.status);
         }
-        for job in &turn.dispatched {
-            let before = self.jobs.insert(job.clone(), jobs::Job::Queued);
+        for (job, times) in &turn.dispatched {
+            let before = self.jobs.insert(job.clone(), jobs::Job::Queued(*times));
             self.require(before.is_none(), Invariant::ReportedOnce, || format!("{job} was dispatched twice"));
         }
         self.children_changed((&turn.tenant, turn.run), &turn.children);

@@ -11,7 +11,7 @@ end
 
 local lists = { ['wf:tenant'] = 'hash', ['wf:runs'] = 'zset', ['wf:runs:active'] = 'set', ['wf:runs:deleted'] = 'set',
   ['wf:defs'] = 'zset',
-  ['wf:ready'] = 'zset', ['wf:timers'] = 'zset', ['wf:jobs'] = 'zset', ['wf:leases'] = 'zset', ['wf:put_off'] = 'zset',
+  ['wf:ready'] = 'zset', ['wf:timers'] = 'zset', ['wf:jobs'] = 'zset', ['wf:leases'] = 'zset', ['wf:unclaimed'] = 'zset', ['wf:put_off'] = 'zset',
   ['wf:held'] = 'zset', ['wf:children'] = 'hash', ['wf:children:due'] = 'zset', ['wf:approvals:open'] = 'zset', ['wf:workers'] = 'zset', ['wf:dead_letters'] = 'hash',
   ['wf:dead_letters:index'] = 'zset', ['wf:locks:sweeps'] = 'zset', ['wf:locks:listed'] = 'zset',
   ['wf:locks:since'] = 'hash', ['wf:locks:waiting'] = 'hash', ['wf:budgets'] = 'hash', ['wf:budgets:due'] = 'zset' }

@@ -27,11 +27,23 @@ local function release_job_lock(job, lease)
   end
 end
 
--- How long a lease of a job lasts from now: its term, or until the job times out.
-local function lease_ttl(term, deadline_at)
-  if term.until_deadline and deadline_at and deadline_at ~= '' then
-    -- The engine notices a deadline that has just passed.
-    return math.max(tonumber(deadline_at) - now, 1000)
+-- When an attempt that is claimed now times out: by its own time, or with its step or run.
+local function deadline_of(deadline_at, timeout)
+  deadline_at = deadline_at and tonumber(deadline_at) or nil
+  if not timeout then
+    return deadline_at
   end
-  return term['for'] or term.until_deadline.otherwise
+  local own = now + tonumber(timeout)
+  return deadline_at and math.min(deadline_at, own) or own
+end
+
+-- How long a lease of a job lasts from now: its term, and no longer than its attempt.
+local function lease_ttl(term, deadline_at)
+  local whole = term['for']
+  if not deadline_at then
+    return whole or term.until_deadline.otherwise
+  end
+  -- The engine notices a deadline that has just passed.
+  local left = deadline_at > now and deadline_at - now or 1000
+  return whole and math.min(whole, left) or left
 end

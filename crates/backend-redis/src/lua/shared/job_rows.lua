@@ -6,6 +6,7 @@ local function remove_job(job)
   redis.call('ZREM', queue_key(found.topic, found.kind), queue_place(job, found.created_at, found.moved))
   redis.call('ZREM', key('wf:jobs'), sortable(tonumber(found.created_at)) .. '/' .. job)
   redis.call('ZREM', key('wf:leases'), job)
+  redis.call('ZREM', key('wf:unclaimed'), job)
   redis.call('ZREM', key('wf:put_off'), job)
   redis.call('ZREM', key('wf:held'), job)
   if found.fence then

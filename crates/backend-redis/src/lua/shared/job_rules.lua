@@ -2,13 +2,13 @@
 -- What must be true of jobs: in the list of all, in a queue or with a worker, or ended.
 local function read_job(job)
   local found = look('HMGET', key('wf:job', job), 'created_at', 'topic', 'end_cause', 'fence', 'expires_at', 'put_off',
-    'held', 'held_until', 'kind', 'moved')
+    'held', 'held_until', 'kind', 'moved', 'queue_until')
   if not found then
     return nil
   end
   return { is_there = found[1], created_at = found[1], topic = found[2], is_ended = found[3], fence = found[4],
     expires_at = found[5], put_off = found[6], held = found[7], held_until = found[8], kind = found[9] or nil,
-    moved = found[10] or nil, is_open = found[1] and not found[3], id = job }
+    moved = found[10] or nil, queue_until = found[11] or nil, is_open = found[1] and not found[3], id = job }
 end
 
 local function listed_at(job)
@@ -37,7 +37,7 @@ local over_jobs_of_runs = over_runs(function(run, place, limit)
   return scanned('SSCAN', key('wf:run:jobs', run), place, limit, 1)
 end)
 
-local lease_fields = { 'fence', 'worker', 'ttl', 'expires_at', 'claimed_at', 'request', 'edge' }
+local lease_fields = { 'fence', 'worker', 'ttl', 'expires_at', 'claimed_at', 'request', 'edge', 'lease_deadline' }
 
 rules.lease_without_job = { {
   over = over_scored('wf:leases'),
@@ -88,6 +88,9 @@ rules.job_in_no_index = { {
     if not job or not job.is_open or job.fence or state_of_run(run_of(id)) ~= 'live' then
       return nil
     end
+    if job.queue_until and is_scored('wf:unclaimed', id) == false then
+      return 'no worker has claimed the job, and no time is set to end its wait'
+    end
     if job.held then
       return job.held_until ~= '' and is_scored('wf:held', id) == false
         and 'the job is held, and is due for no policy'
@@ -97,11 +100,14 @@ rules.job_in_no_index = { {
   end,
   repairs = function(id)
     local job = read_job(id)
-    if job.held then
-      redis.call('ZADD', key('wf:held'), job.held_until, id)
-      return
+    if job.queue_until then
+      redis.call('ZADD', key('wf:unclaimed'), job.queue_until, id)
     end
-    release_job(id)
+    if not job.held then
+      release_job(id)
+    elseif job.held_until ~= '' then
+      redis.call('ZADD', key('wf:held'), job.held_until, id)
+    end
   end,
 } }
 

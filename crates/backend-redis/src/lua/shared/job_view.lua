@@ -1,5 +1,6 @@
 -- needs: texts
 local states = { completed = 'succeeded', failed = 'failed', lost = 'lost', revoked = 'cancelled',
+  released = 'released', timed_out = 'timed_out',
   cancelled = 'cancelled', denied = 'denied' }
 
 -- The state of a job, by the fields of its hash.
@@ -12,7 +13,7 @@ end
 
 local function lease_of(found)
   return found.worker and { worker = found.worker, fence = found.fence, ttl = found.ttl,
-    expires_at = found.expires_at, claimed_at = found.claimed_at, edge = found.edge }
+    expires_at = found.expires_at, claimed_at = found.claimed_at, deadline_at = found.lease_deadline, edge = found.edge }
 end
 
 -- Where a job waits for its budget.
@@ -32,8 +33,8 @@ end
 -- A job with its lease, its policy hold and its end, as far as there are any; and the bytes of its document.
 local function view_job(job)
   local found = read_fields(key('wf:job', job), 'job', 'created_at', 'worker', 'fence', 'ttl', 'expires_at',
-    'claimed_at', 'edge', 'held', 'held_detail', 'held_since', 'held_looks', 'held_until', 'end_cause', 'end_at',
-    'end_held', 'end_fence', 'end_worker', 'end_result', 'permit', 'budget', 'place')
+    'claimed_at', 'lease_deadline', 'edge', 'held', 'held_detail', 'held_since', 'held_looks', 'held_until', 'end_cause',
+    'end_at', 'end_held', 'end_fence', 'end_worker', 'end_result', 'permit', 'budget', 'place')
   local ended = found.end_cause and { cause = found.end_cause, at = found.end_at, held = found.end_held,
     fence = found.end_fence, worker = found.end_worker, result = found.end_result }
   local document, bytes = show_text(found.job, 'job', job)

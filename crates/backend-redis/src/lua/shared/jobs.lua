@@ -7,6 +7,13 @@ local function write_job(run, new)
   if new.kind then
     redis.call('HSET', hash, 'kind', new.kind)
   end
+  if new.timeout then
+    redis.call('HSET', hash, 'timeout', integer(new.timeout))
+  end
+  if new.queue_until then
+    redis.call('HSET', hash, 'queue_until', integer(new.queue_until))
+    redis.call('ZADD', key('wf:unclaimed'), integer(new.queue_until), new.job)
+  end
   if new.budget then
     redis.call('HSET', hash, 'budget', new.budget, 'reserve', integer(new.reserve))
   end
@@ -121,8 +128,8 @@ end
 local function end_job(job, cause, result, usage)
   local hash = key('wf:job', job)
   local created_at, end_cause, topic, held_fence, worker, token, expires_at, deferred_since, held, kind, moved, permit,
-    budget = unpack(redis.call('HMGET', hash, 'created_at', 'end_cause', 'topic', 'fence', 'worker', 'request',
-      'expires_at', 'put_off_since', 'held', 'kind', 'moved', 'permit', 'budget'))
+    budget, queue_until = unpack(redis.call('HMGET', hash, 'created_at', 'end_cause', 'topic', 'fence', 'worker', 'request',
+      'expires_at', 'put_off_since', 'held', 'kind', 'moved', 'permit', 'budget', 'queue_until'))
   if not created_at or end_cause then
     return false
   end
@@ -144,11 +151,14 @@ local function end_job(job, cause, result, usage)
   if held_fence then
     redis.call('ZREM', key('wf:leases'), job)
     release_job_lock(job, { worker, token, held_fence, expires_at })
-    redis.call('HDEL', hash, 'fence', 'worker', 'ttl', 'expires_at', 'claimed_at', 'request', 'edge')
+    redis.call('HDEL', hash, 'fence', 'worker', 'ttl', 'expires_at', 'claimed_at', 'request', 'edge', 'lease_deadline')
     redis.call('HSET', hash, 'end_cause', cause, 'end_at', integer(now), 'end_held', held_fence, 'end_fence', fence,
       'end_worker', worker)
   else
     redis.call('ZREM', queue_key(topic, kind), queue_place(job, created_at, moved))
+    if queue_until then
+      redis.call('ZREM', key('wf:unclaimed'), job)
+    end
     redis.call('HSET', hash, 'end_cause', cause, 'end_at', integer(now), 'end_held', '0', 'end_fence', fence)
   end
   if result then

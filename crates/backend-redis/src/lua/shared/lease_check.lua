@@ -2,9 +2,10 @@
 -- A job as a call of its worker finds it: 'held', with its lease, or 'ended' while the caller held it. Else nothing,
 -- and the refusal: anything but the latest fence is stale.
 local function check_lease(job, fence)
-  local created_at, end_cause, end_held, end_fence, end_result, current, expires_at, ttl, worker, token, edge =
+  local created_at, end_cause, end_held, end_fence, end_result, current, expires_at, ttl, worker, token, edge,
+    deadline_at =
     unpack(redis.call('HMGET', key('wf:job', job), 'created_at', 'end_cause', 'end_held', 'end_fence', 'end_result',
-      'fence', 'expires_at', 'ttl', 'worker', 'request', 'edge'))
+      'fence', 'expires_at', 'ttl', 'worker', 'request', 'edge', 'lease_deadline'))
   if not created_at then
     return nil, missing()
   end
@@ -24,7 +25,8 @@ local function check_lease(job, fence)
     -- It has expired, though no call has noticed yet: the next fence already belongs to another lease.
     return nil, fenced(next_fence())
   end
-  return 'held', { ttl = tonumber(ttl), worker = worker, token = token, expires_at = expires_at, edge = edge }
+  return 'held', { ttl = tonumber(ttl), worker = worker, token = token, expires_at = expires_at, edge = edge,
+    deadline_at = deadline_at and tonumber(deadline_at) or nil }
 end
 
 -- Whether the result that ended a job, or waits for it, is this outcome.

@@ -182,6 +182,7 @@ impl Walk {
             started_at: self.flip(0.5).then_some(now),
             completed_at: self.flip(0.5).then_some(now),
             deadline_at: self.flip(0.2).then_some(now + Duration::from_secs(1)),
+            total_deadline_at: self.flip(0.2).then_some(now + Duration::from_secs(3)),
             wake_at: self.flip(0.2).then_some(now + Duration::from_secs(2)),
             item: self.flip(0.2).then(|| json!({"n": 1.50})),
             output: self.flip(0.5).then(|| json!([{}, "\u{1f512}"])),
@@ -238,6 +239,8 @@ impl Walk {
         NewJob {
             topic: self.topic(),
             deadline_at: self.flip(0.5).then_some(in_time),
+            timeout: self.flip(0.4).then(|| self.millis(1..3_000)),
+            queue_until: self.flip(0.3).then_some(acquired.now + self.millis(0..3_000)),
             meta: self.meta(),
             budget: self.step_budget(),
             trace: self.trace(),

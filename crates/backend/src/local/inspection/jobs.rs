@@ -30,6 +30,13 @@ pub(super) fn in_no_index(look: &Inspection<'_>, job: &JobId) -> Checked {
     if look.has(Table::JobLeases, &key)? || look.run_state(job.run)?.why_over().is_some() {
         return Ok(None);
     }
+    if let Some(until) = open.new.queue_until {
+        let timeout = rows::timed(look.tenant, until, job);
+        if !look.has(Table::QueueTimeouts, &timeout)? {
+            let detail = "no worker has claimed the job, and no time is set to end its wait";
+            return look.missing(Table::QueueTimeouts, timeout, detail.to_owned());
+        }
+    }
     match look.read::<Hold>(Table::Held, &key)? {
         Known::Is(Hold { look_at: Some(at), .. }) => {
             let detail = "the policy holds the job, and no time is set to look at it again";

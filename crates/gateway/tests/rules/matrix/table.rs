@@ -103,6 +103,7 @@ POST /api/v1/jobs/{job}/heartbeat work 200 404 404 {"fence":{fence}}
 POST /api/v1/jobs/{job}/progress work 200 404 404 {"fence":{fence},"percent":7}
 POST /api/v1/jobs/{job}/complete work 200 404 404 {"fence":{fence},"output":{}}
 POST /api/v1/jobs/{job}/fail work 200 404 404 {"fence":{fence},"error":"no","retryable":false}
+POST /api/v1/jobs/{job}/release work 200 404 404 {"fence":{fence},"reason":"drain"}
 GET /api/v1/jobs read-jobs 200 200 200
 GET /api/v1/jobs/{job} read-jobs 200 404 404
 POST /api/v1/jobs/{job}/cancel operate 200 404 404

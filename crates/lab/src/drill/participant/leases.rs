@@ -128,6 +128,7 @@ impl<'a> ParticipantLeases<'a> {
                     fence,
                     error: format!("the {role} gives up"),
                     retryable: true,
+                    retry_after_ms: None,
                     usage: BTreeMap::new(),
                 };
                 CallResult::of(&with_retry(|| client.fail(&job.job_id, &request)).await)

@@ -103,15 +103,17 @@ impl Machine<'_> {
             self.move_step(key, StepEvent::Begin)?;
         }
         let id = self.open_job(key);
+        self.start_total_timeout(key);
         let event = Event::new(self.now, EventKind::StepDispatched).of_job(&id);
         self.record(event.with_data(json!({"topic": topic.as_str()})));
-        let deadline_at = self.step(key).deadline_at.into_iter().chain(self.run.head.deadline_at).min();
         self.effects.dispatched.push(NewJob {
             id,
             workflow: self.workflow.id.clone(),
             topic: topic.clone(),
             input,
-            deadline_at,
+            deadline_at: self.deadline_of(key),
+            timeout: step.timeout,
+            queue_until: step.queue_timeout.map(|timeout| self.now + timeout),
             meta: step.meta.clone(),
             budget: step.budget.clone(),
             trace: self.run.start.trace,
@@ -119,18 +121,34 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// Numbers the next dispatch or approval of a step, and starts its timeout.
+    /// Numbers the next dispatch or approval of a step.
     fn open_job(&mut self, key: &StepKey) -> JobId {
-        let (run, now) = (self.run.start.run, self.now);
-        let timeout = self.definition(&key.step).and_then(|step| step.timeout);
+        let run = self.run.start.run;
         let step = self.step(key);
         step.attempts += 1;
         let job = JobId { run, step: key.clone(), attempt: step.attempts };
         step.job = Some(job.clone());
         step.job_open = true;
-        // A dispatch that replaces a lost one keeps the deadline of its attempt.
-        step.deadline_at = step.deadline_at.or_else(|| timeout.map(|timeout| now + timeout));
         job
+    }
+
+    /// Bounds all attempts of a step from the first on, and all attempts of its items together.
+    pub(super) fn start_total_timeout(&mut self, key: &StepKey) {
+        let Some(definition) = self.definition(&key.step) else { return };
+        let is_own = key.item.is_none() || definition.kind.fan_out().is_none();
+        if let Some(total) = definition.total_timeout.filter(|_| is_own) {
+            let until = self.now + total;
+            self.step(key).total_deadline_at.get_or_insert(until);
+        }
+    }
+
+    /// When its run, its step or the attempts of an item's step time out, whichever comes first.
+    pub(super) fn deadline_of(&self, key: &StepKey) -> Option<Timestamp> {
+        let whole = StepKey::whole(&key.step);
+        let rows = [key, &whole].into_iter().filter_map(|key| self.run.steps.get(key));
+        // A row of an earlier release has the deadline of its attempt.
+        let of_steps = rows.flat_map(|step| [step.deadline_at, step.total_deadline_at]).flatten();
+        of_steps.chain(self.run.head.deadline_at).min()
     }
 
     fn ask_approval(&mut self, key: &StepKey, input: Option<&Template>) -> Result<(), Illegal> {
@@ -144,6 +162,8 @@ impl Machine<'_> {
         }
         self.move_step(key, StepEvent::AskApproval)?;
         let (job, now) = (self.open_job(key), self.now);
+        let timeout = self.definition(&key.step).and_then(|step| step.timeout);
+        self.step(key).deadline_at = timeout.map(|timeout| now + timeout);
         self.record(Event::new(now, EventKind::StepWaiting).of_job(&job).saying("waiting for an approval"));
         let workflow = self.workflow.id.clone();
         let state = ApprovalState::Open;

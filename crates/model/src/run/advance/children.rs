@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::super::RunStatus;
+use super::failure::NextTry;
 use super::{Illegal, Machine};
 use crate::child::{ChildOutcome, DEPTH_MAX, NewChild, ParentLink, child_id};
 use crate::history::EventKind;
@@ -59,6 +60,7 @@ impl Machine<'_> {
         step.child = Some(child);
         step.child_open = true;
         step.deadline_at = timeout.map(|timeout| now + timeout);
+        self.start_total_timeout(key);
         child
     }
 
@@ -93,10 +95,11 @@ impl Machine<'_> {
                     return self.settle_failure(key, ErrorCode::Cancelled, text);
                 }
                 // What was decided once is not asked again.
-                self.fail_attempt(key, ErrorCode::ChildFailed, text, *status != RunStatus::Denied)
+                let next = NextTry::may_help(*status != RunStatus::Denied);
+                self.fail_attempt(key, ErrorCode::ChildFailed, text, next)
             }
             ChildOutcome::Refused { code, message, retryable } => {
-                self.fail_attempt(key, *code, message.clone(), *retryable)
+                self.fail_attempt(key, *code, message.clone(), NextTry::may_help(*retryable))
             }
         }
     }

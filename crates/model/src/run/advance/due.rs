@@ -22,7 +22,7 @@ impl Machine<'_> {
             definition.is_some_and(|step| matches!(step.kind, StepKind::Delay(Delay::Until(_))))
         };
         let wake_at = step.wake_at.map(|at| if waits_for_date() { self.by_wall_clock(at) } else { at });
-        wake_at.into_iter().chain(step.deadline_at).min()
+        wake_at.into_iter().chain(step.deadline_at).chain(step.total_deadline_at).min()
     }
 
     /// When the wall clock, as it is set now, shows this time.

@@ -1,15 +1,35 @@
 //! What a failure leads to: a retry, an error handler, or the end of the run.
 
+use std::time::Duration;
+
 use serde_json::json;
 
 use super::{Illegal, Machine};
 use crate::history::EventKind;
 use crate::retry::Seed;
 use crate::step::{ErrorCode, StepError, StepEvent};
+use crate::time::millis;
+use crate::workflow::StepRetry;
 use crate::{StepId, StepKey};
 
 /// Workers' messages are truncated to keep timelines readable.
 const MESSAGE_CHARS_MAX: usize = 4_096;
+
+/// What may follow a failed attempt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum NextTry {
+    /// Another would fail, too.
+    Never,
+    AfterBackoff,
+    /// Its worker knows when.
+    After(Duration),
+}
+
+impl NextTry {
+    pub(super) fn may_help(is_so: bool) -> Self {
+        if is_so { Self::AfterBackoff } else { Self::Never }
+    }
+}
 
 impl Machine<'_> {
     /// Counts a failed attempt and schedules a retry if one is left.
@@ -18,27 +38,32 @@ impl Machine<'_> {
         key: &StepKey,
         code: ErrorCode,
         message: String,
-        retryable: bool,
+        next: NextTry,
     ) -> Result<(), Illegal> {
-        let (retries_max, backoff) = match self.definition(&key.step) {
-            Some(step) => (step.retries_max, Some(step.backoff)),
-            None => (0, None),
-        };
+        let retry = self.definition(&key.step).map_or(StepRetry::NONE, |step| step.retry);
         let step = self.step(key);
         step.failures += 1;
         let failures = step.failures;
-        if let Some(backoff) = backoff.filter(|_| retryable && failures <= retries_max) {
+        if next != NextTry::Never && failures <= retry.max {
             let seed = Seed::of_retry(self.run.start.run, key, failures);
-            let delay = backoff.full_jitter(failures, seed);
+            let mut data = json!({
+                "failure": failures, "retries_max": retry.max, "code": code.name(),
+                "jitter": retry.jitter.name(), "seed": seed.number(),
+            });
+            let delay = match next {
+                NextTry::After(asked) => {
+                    data["retry_after_ms"] = json!(millis(asked));
+                    // At its deadline the step times out; there is nothing to wait for beyond.
+                    self.deadline_of(key).map_or(asked, |deadline| asked.min(deadline.since(self.now)))
+                }
+                NextTry::AfterBackoff | NextTry::Never => retry.delay(failures, seed),
+            };
+            data["delay_ms"] = json!(millis(delay));
             let wake_at = self.now + delay;
             let step = self.step(key);
             step.wake_at = Some(wake_at);
             step.deadline_at = None;
             step.error = Some(StepError { code, message: shortened(message.clone()), step: None });
-            let data = json!({
-                "failure": failures, "retries_max": retries_max, "code": code.name(),
-                "delay_ms": crate::time::millis(delay), "seed": seed.number(),
-            });
             let event = self.event(EventKind::StepRetryScheduled, key).saying(shortened(message));
             self.record(event.with_data(data));
             return Ok(());

@@ -34,6 +34,7 @@ impl Machine<'_> {
         if items.is_empty() {
             return self.succeed(&parent, Value::Array(Vec::new()), EventKind::StepCompleted);
         }
+        self.start_total_timeout(&parent);
         let begun = self.step(&parent);
         begun.fan_out = Some(FanOut { total, next: 0, open: 0, done: 0 });
         begun.pending_items = items;

@@ -40,6 +40,9 @@ use crate::{JobId, StepId, StepKey, Timestamp};
 /// Lost dispatches after which a step becomes a dead letter.
 pub const LOSSES_MAX: u32 = 10;
 
+/// Dispatches of a step that workers may release before each further one counts as a failure.
+pub const RELEASES_MAX: u32 = 10;
+
 /// Maximum number of items of one fan-out.
 pub const ITEMS_MAX: usize = 10_000;
 
@@ -248,6 +251,7 @@ impl<'a> Machine<'a> {
             step.completed_at = Some(now);
             step.wake_at = None;
             step.deadline_at = None;
+            step.total_deadline_at = None;
             self.end_wait(key);
         }
         Ok(())

@@ -61,9 +61,11 @@ impl Machine<'_> {
         let step = self.step(key);
         *step = StepRun {
             losses: 0,
+            releases: 0,
             failures: 0,
             wake_at: None,
             deadline_at: None,
+            total_deadline_at: None,
             completed_at: None,
             error: None,
             ..step.clone()
@@ -88,6 +90,7 @@ impl Machine<'_> {
             self.move_step(&parent, StepEvent::Begin)?;
             let step = self.step(&parent);
             (step.completed_at, step.error) = (None, None);
+            self.start_total_timeout(&parent);
         }
         let unfinished = self.items_of(&failed.step).filter(|(_, item)| item.status.is_failure());
         let unfinished: Vec<StepKey> = unfinished.map(|(key, _)| key.clone()).collect();

@@ -1,9 +1,12 @@
 //! Applying inbox events and due timers.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 use super::super::{Ending, InboxEvent, RunEvent, RunStatus};
-use super::{Illegal, LOSSES_MAX, Machine};
+use super::failure::NextTry;
+use super::{Illegal, LOSSES_MAX, Machine, RELEASES_MAX};
 use crate::approval::{Decision, Verdict};
 use crate::dead_letter::{DeadLetter, LetterCode};
 use crate::history::{Event, EventKind};
@@ -83,10 +86,16 @@ impl Machine<'_> {
                 Ok(()) => self.take_output(key, output.clone(), EventKind::StepCompleted),
                 Err(problem) => self.fail_as_too_large(key, problem),
             },
-            JobOutcome::Failed { error, retryable, .. } => {
-                self.fail_attempt(key, ErrorCode::WorkerFailed, error.clone(), *retryable)
+            JobOutcome::Failed { error, retryable, retry_after_ms, .. } => {
+                let next = match retry_after_ms.filter(|_| *retryable) {
+                    Some(wait) => NextTry::After(Duration::from_millis(wait)),
+                    None => NextTry::may_help(*retryable),
+                };
+                self.fail_attempt(key, ErrorCode::WorkerFailed, error.clone(), next)
             }
             JobOutcome::Lost => self.take_loss(key, job),
+            JobOutcome::TimedOut | JobOutcome::Unclaimed => self.take_timeout(key, outcome),
+            JobOutcome::Released { reason } => self.take_release(key, job, reason),
             JobOutcome::Cancelled { by } => {
                 let message = format!("job cancelled by {by}");
                 self.settle_failure(key, ErrorCode::Cancelled, message)
@@ -134,7 +143,7 @@ impl Machine<'_> {
         self.record(self.event(EventKind::StepOutputInvalid, key).saying(message.clone()));
         if matches!(kind, EventKind::StepCompleted | EventKind::StepSubworkflowCompleted) {
             // A model may produce a valid output on the next attempt.
-            self.fail_attempt(key, ErrorCode::OutputInvalid, message, true)
+            self.fail_attempt(key, ErrorCode::OutputInvalid, message, NextTry::AfterBackoff)
         } else {
             self.settle_failure(key, ErrorCode::OutputInvalid, message)
         }
@@ -156,13 +165,42 @@ impl Machine<'_> {
         }
     }
 
-    fn take_loss(&mut self, key: &StepKey, job: &JobId) -> Result<(), Illegal> {
-        let (now, run_deadline) = (self.now, self.run.head.deadline_at);
-        let step = self.step(key);
-        if step.deadline_at.into_iter().chain(run_deadline).any(|deadline| deadline <= now) {
-            // A lease ends with the time of its attempt at the latest. The timers of this turn say what follows.
+    /// Whether a timer of this turn ends the step or its run. A lease ends at that time at the latest, so that what became
+    /// of its job does not matter.
+    fn is_timing_out(&self, key: &StepKey) -> bool {
+        let whole = StepKey::whole(&key.step);
+        let steps = [key, &whole].into_iter().filter_map(|key| self.run.steps.get(key));
+        let deadlines = steps.flat_map(|step| [step.deadline_at, step.total_deadline_at]);
+        deadlines.chain([self.run.head.deadline_at]).flatten().any(|deadline| deadline <= self.now)
+    }
+
+    /// The attempt took too long, or no worker has begun it in time.
+    fn take_timeout(&mut self, key: &StepKey, outcome: &JobOutcome) -> Result<(), Illegal> {
+        if self.is_timing_out(key) {
             return Ok(());
         }
+        let definition = self.definition(&key.step);
+        let seconds = |time: Option<Duration>| time.unwrap_or_default().as_secs_f64();
+        let message = if *outcome == JobOutcome::Unclaimed {
+            let bound = seconds(definition.and_then(|step| step.queue_timeout));
+            let message =
+                format!("the step timed out: no worker claimed it within {bound} s (queue_timeout_sec)");
+            match self.context.waits.get(key) {
+                Some(wait) => format!("{message}: {wait}"),
+                None => message,
+            }
+        } else {
+            let bound = seconds(definition.and_then(|step| step.timeout));
+            format!("the step timed out: the attempt took longer than {bound} s (timeout_sec)")
+        };
+        self.fail_attempt(key, ErrorCode::TimedOut, message, NextTry::AfterBackoff)
+    }
+
+    fn take_loss(&mut self, key: &StepKey, job: &JobId) -> Result<(), Illegal> {
+        if self.is_timing_out(key) {
+            return Ok(());
+        }
+        let step = self.step(key);
         step.losses += 1;
         let losses = step.losses;
         self.record(Event::new(self.now, EventKind::StepLost).of_job(job).saying(LEASE_EXPIRED));
@@ -181,6 +219,22 @@ impl Machine<'_> {
             result: None,
         });
         self.settle_failure(key, ErrorCode::WorkerLost, reason)
+    }
+
+    /// Its worker stops working, which is no fault of the job.
+    fn take_release(&mut self, key: &StepKey, job: &JobId, reason: &str) -> Result<(), Illegal> {
+        if self.is_timing_out(key) {
+            return Ok(());
+        }
+        let step = self.step(key);
+        step.releases += 1;
+        let releases = step.releases;
+        self.record(Event::new(self.now, EventKind::StepJobReleased).of_job(job).saying(reason));
+        if releases <= RELEASES_MAX {
+            return self.dispatch(key);
+        }
+        let message = format!("its workers have released the job {releases} times: {reason}");
+        self.fail_attempt(key, ErrorCode::WorkerFailed, message, NextTry::AfterBackoff)
     }
 
     fn take_decision(&mut self, job: &JobId, decision: &Decision) -> Result<(), Illegal> {
@@ -247,6 +301,9 @@ impl Machine<'_> {
         if self.due_at(key, step).is_none_or(|at| at > now) {
             return Ok(());
         }
+        if step.total_deadline_at.is_some_and(|at| at <= now) {
+            return self.end_all_attempts(key);
+        }
         if step.deadline_at.is_some_and(|at| at <= now) {
             self.revoke_job(key);
             self.resume(key)?;
@@ -257,12 +314,30 @@ impl Machine<'_> {
                     None => "the step timed out".to_owned(),
                 },
             };
-            return self.fail_attempt(key, ErrorCode::TimedOut, message, true);
+            return self.fail_attempt(key, ErrorCode::TimedOut, message, NextTry::AfterBackoff);
         }
         self.step(key).wake_at = None;
         match self.definition(&key.step).map(|step| &step.kind) {
             Some(StepKind::Delay(_)) => self.succeed(key, Value::Null, EventKind::StepDelayCompleted),
             Some(_) | None => self.dispatch(key),
         }
+    }
+
+    /// All attempts together have taken too long: no retry is left.
+    fn end_all_attempts(&mut self, key: &StepKey) -> Result<(), Illegal> {
+        self.revoke_job(key);
+        self.resume(key)?;
+        if key.item.is_none() {
+            self.cancel_items(&key.step)?;
+        }
+        let total = self.definition(&key.step).and_then(|step| step.total_timeout).unwrap_or_default();
+        let seconds = total.as_secs_f64();
+        let message =
+            format!("the step timed out: all attempts took longer than {seconds} s (total_timeout_sec)");
+        let message = match self.context.waits.get(key) {
+            Some(wait) => format!("{message}: {wait}"),
+            None => message,
+        };
+        self.settle_failure(key, ErrorCode::TimedOut, message)
     }
 }

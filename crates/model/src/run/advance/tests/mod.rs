@@ -9,11 +9,13 @@ mod parallel;
 mod paths;
 mod pieces;
 mod policy;
+mod releases;
 mod retries;
 mod rounds;
 mod size;
 mod storage;
 mod switches;
+mod timeouts;
 mod tries;
 
 use std::collections::BTreeMap;
@@ -63,7 +65,7 @@ impl TestRun {
     fn admitted(document: &Value, input: Value) -> Self {
         let document: WorkflowDocument = serde_json::from_value(document.clone()).unwrap();
         let id: crate::WorkflowId = "test".parse().unwrap();
-        let workflow = Workflow::compile(id.clone(), 1, &document).unwrap();
+        let workflow = Workflow::compile(id.clone(), 1, &document.with_defaults()).unwrap();
         let now = Timestamp::from_millis(1_000_000);
         let run = RunId::new(now, [7; 10]);
         let start = Start {

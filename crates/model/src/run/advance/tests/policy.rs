@@ -76,9 +76,9 @@ fn a_dispatch_that_waits_for_an_approval_is_revoked_as_a_job() {
 #[test]
 fn a_dispatch_that_waits_for_an_approval_times_out_and_is_retried() {
     let retry = json!({"max_retries": 1, "initial_backoff_sec": 1, "multiplier": 1, "max_backoff_sec": 1});
-    let step = json!({"type": "worker", "topic": "t", "timeout_sec": 10, "retry": retry});
+    let step = json!({"type": "worker", "topic": "t", "queue_timeout_sec": 10, "retry": retry});
     let mut test = awaiting_approval(&step);
-    test.pass(Duration::from_secs(10));
+    test.report(JobOutcome::Unclaimed);
     assert_eq!((test.status(), test.step("gate").status), (RunStatus::Running, StepStatus::Running));
     test.pass(Duration::from_secs(2));
     assert_eq!(test.jobs.iter().map(|job| job.id.attempt).collect::<Vec<_>>(), [2]);

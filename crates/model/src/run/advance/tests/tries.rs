@@ -20,7 +20,7 @@ fn a_failed_attempt_is_retried_after_a_delay_derived_from_its_seed() {
         let wake_at = test.step("a").wake_at.expect("a retry is scheduled");
         let seed = crate::retry::Seed::of_retry(test.run.start.run, &"a".parse().unwrap(), failure);
         let step = &test.workflow.steps[&"a".parse().unwrap()];
-        assert_eq!(wake_at, test.now + step.backoff.full_jitter(failure, seed));
+        assert_eq!(wake_at, test.now + step.retry.delay(failure, seed));
         assert_eq!(test.run.head.due_at, Some(wake_at));
         assert!(test.jobs.is_empty());
         test.pass(wake_at.since(test.now));
@@ -90,47 +90,6 @@ fn a_result_of_an_older_dispatch_changes_nothing() {
         outcome: JobOutcome::completed(json!("late")),
     }]);
     assert_eq!(test.run, before);
-}
-
-#[test]
-fn a_step_timeout_revokes_its_job() {
-    let steps = json!({"a": {"type": "worker", "topic": "t", "timeout_sec": 5}});
-    let mut test = TestRun::of(&steps, json!({}));
-    assert_eq!(test.jobs[0].deadline_at, Some(test.now + Duration::from_secs(5)));
-    let job = test.jobs[0].id.clone();
-    test.pass(Duration::from_secs(4));
-    assert_eq!(test.status(), RunStatus::Running);
-    test.pass(Duration::from_secs(1));
-    assert_eq!((test.status(), test.step("a").status), (RunStatus::TimedOut, StepStatus::TimedOut));
-    assert!(test.effects.revoked.contains(&job));
-}
-
-#[test]
-fn a_lost_dispatch_does_not_get_more_time() {
-    let steps = json!({"a": {"type": "worker", "topic": "t", "timeout_sec": 5}});
-    let mut test = TestRun::of(&steps, json!({}));
-    let deadline_at = test.jobs[0].deadline_at;
-    test.now = test.now + Duration::from_secs(3);
-    test.report(JobOutcome::Lost);
-    assert_eq!(test.jobs[0].deadline_at, deadline_at);
-}
-
-#[test]
-fn a_lease_that_ends_with_the_timeout_is_not_dispatched_again() {
-    let retry = json!({"max_retries": 1, "initial_backoff_sec": 1});
-    let step = json!({"type": "worker", "topic": "t", "timeout_sec": 10, "retry": retry});
-    let mut test = TestRun::of(&json!({"a": step}), json!({}));
-    for attempt in 1..=2 {
-        let job = test.jobs.pop().expect("it was dispatched").id;
-        assert_eq!(job.attempt, attempt);
-        test.now = test.now + Duration::from_secs(10);
-        let lost = InboxEvent::Job { at: test.now, job, outcome: JobOutcome::Lost };
-        test.turn(&[lost]);
-        assert!(test.jobs.is_empty(), "nothing is dispatched before the retry");
-        test.pass(Duration::from_secs(1));
-    }
-    let step = test.step("a");
-    assert_eq!((step.status, step.attempts, step.failures), (StepStatus::TimedOut, 2, 2));
 }
 
 #[test]
