@@ -104,7 +104,7 @@ fn schema_of(path: &str, name: &str) -> RefOr<Schema> {
         ("job_id", _) => JobId::schema(),
         ("worker", _) => WorkerId::schema(),
         ("scope", _) => Scope::schema(),
-        ("name", Some("limits")) => LimitName::schema(),
+        ("name", Some("limits" | "system")) => LimitName::schema(),
         ("name", Some("budgets")) => BudgetName::schema(),
         _ => unreachable!("a test reads the whole document, and every name in a path has a form"),
     }
