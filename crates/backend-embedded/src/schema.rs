@@ -104,6 +104,7 @@ const MIGRATIONS: &[Migration] = &[
     Migration { tables: &["run_events", "event_tallies"], update: "" },
     Migration { tables: &["event_waiters", "keyed_events", "kept_events", "events_due"], update: "" },
     Migration { tables: &["queue_timeouts"], update: "" },
+    Migration { tables: &["budget_queue"], update: "" },
 ];
 
 impl Migration {
