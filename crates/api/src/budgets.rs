@@ -337,8 +337,7 @@ mod tests {
         };
         assert_eq!(request(json!("0.05")).unwrap().amount.to_string(), "0.05");
         for wrong in [json!(0.05), json!(5), json!("-1"), json!("1e3"), json!(null)] {
-            let error = request(wrong).unwrap_err().to_string();
-            assert!(error.starts_with("amount: "), "{error}");
+            assert!(request(wrong.clone()).is_err(), "{wrong}");
         }
     }
 }

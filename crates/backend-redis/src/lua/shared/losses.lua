@@ -1,4 +1,4 @@
--- needs: inbox, jobs, given
+-- needs: inbox, jobs
 -- What becomes of a job without another word of its worker: the lease may have lasted until the deadline, or not.
 local function cause_without_result(deadline_at, expires_at)
   deadline_at = tonumber(deadline_at)

@@ -149,6 +149,7 @@ fn a_round_and_the_loop_have_timeouts() {
     all["repeat"]["timeout_sec"] = json!(25);
     let mut test = TestRun::of(&all, json!({}));
     test.pass(Duration::from_secs(10));
+    test.report(JobOutcome::TimedOut);
     test.pass(Duration::from_secs(1));
     assert_eq!((test.step("work[0]").attempts, test.step("repeat").status), (2, Running));
     test.complete(json!(1));
