@@ -11,9 +11,7 @@ use interlock_backend::locks::{LINE_SHOWN_MAX, SWEEP_MAX};
 use interlock_backend::runs::READY_BYTES_MAX;
 use interlock_backend::{deliveries, documents, jobs, reconcile, registry};
 use interlock_model::budget::{self, Amount};
-use interlock_model::event::{
-    KEPT_OF_KEY_MAX, KEYED_KEPT, KEYED_MAX, RUN_EVENTS_MAX, SPREAD_AT_ONCE_MAX, UNTAKEN_MAX,
-};
+use interlock_model::event::{KEPT_OF_KEY_MAX, KEYED_MAX, RUN_EVENTS_MAX, SPREAD_AT_ONCE_MAX, UNTAKEN_MAX};
 use interlock_model::limit::fair;
 use interlock_model::limit::owner::SYSTEM_LIMITS_MAX;
 use interlock_model::limit::place::{JOINED_KEYS_MAX, POSITIONS_COUNTED, PRIORITY_SCORES, TIME_SCORES};
@@ -79,7 +77,7 @@ files! { PIECES in "lua/shared/":
 }
 
 /// Bounds of the contract, which scripts name as `limits.<name>`. Times are in milliseconds.
-fn limits() -> [(&'static str, u64); 64] {
+fn limits() -> [(&'static str, u63); 63] {
     [
         ("ahead_counted_max", budget::AHEAD_COUNTED_MAX as u64),
         ("amount_max", Amount::MAX.micros()),
@@ -108,7 +106,6 @@ fn limits() -> [(&'static str, u64); 64] {
         ("kept_of_key_max", KEPT_OF_KEY_MAX.into()),
         ("keyed_event_bytes_max", KEYED_MAX.bytes),
         ("keyed_events_max", KEYED_MAX.count.into()),
-        ("keyed_kept", millis(KEYED_KEPT)),
         ("keys_judged_for", millis(KEYS_JUDGED_FOR)),
         ("keys_max", KEYS_MAX as u64),
         ("keys_per_tenant_max", KEYS_PER_TENANT_MAX as u64),

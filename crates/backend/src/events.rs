@@ -1,5 +1,7 @@
 //! Events that are sent to runs.
 
+use std::time::Duration;
+
 use interlock_model::event::SentEvent;
 use interlock_model::{RunId, TenantId};
 use serde::{Deserialize, Serialize};
@@ -24,6 +26,9 @@ pub struct SendKeyedEvent {
     pub tenant: TenantId,
     #[serde(serialize_with = "wire::as_sent_event")]
     pub event: SentEvent,
+    /// How long it is kept if no run waits for it, and its id is remembered.
+    #[serde(serialize_with = "wire::as_millis")]
+    pub kept_for: Duration,
 }
 verb!(write => SendKeyedEvent, "send_keyed_event", "send an event to a key", KeyedEventOutcome);
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use interlock_backend::events::{EventOutcome, KeyedEventOutcome};
 use interlock_backend::verbs::{ReadRun, SendEvent, SendKeyedEvent};
 use interlock_backend::{StoreError, Wake};
-use interlock_model::event::SentEvent;
+use interlock_model::event::{KEYED_KEPT, SentEvent};
 use interlock_model::workflow::{StepKind, Workflow};
 use interlock_model::{EventId, EventName, RunId, TenantId};
 
@@ -90,7 +90,8 @@ impl Events {
         tenant: &TenantId,
         event: SentEvent,
     ) -> Result<KeyedEventOutcome, StoreError> {
-        let outcome = self.process.call(SendKeyedEvent { tenant: tenant.clone(), event }).await?;
+        let outcome =
+            self.process.call(SendKeyedEvent { tenant: tenant.clone(), event, kept_for: KEYED_KEPT }).await?;
         if let KeyedEventOutcome::Delivered { has_more, .. } = outcome {
             self.process.wake(Wake::RunReady { tenant: tenant.clone() });
             if has_more {

@@ -21,14 +21,15 @@ if runs == 0 then
   keep_bytes(event.bytes)
   redis.call('ZADD', key('wf:events:kept'), 0, event.place .. '/' .. sortable(now) .. '/' .. event.id)
 end
-redis.call('HSET', hash, 'fingerprint', event.fingerprint, 'sent_at', integer(now))
+redis.call('HSET', hash, 'fingerprint', event.fingerprint, 'sent_at', integer(now), 'forgotten_at',
+  integer(now + call.kept_for))
 if runs == 0 or after then
   redis.call('HSET', hash, 'text', event.inbox, 'bytes', integer(event.bytes), 'place', event.place)
 end
 if after then
   redis.call('HSET', hash, 'after', after)
 end
-redis.call('ZADD', due, integer(after and now or now + limits.keyed_kept), event.id)
+redis.call('ZADD', due, integer(after and now or now + call.kept_for), event.id)
 if runs == 0 then
   return answer({ outcome = 'kept' })
 end

@@ -6,7 +6,7 @@ local runs, forgotten, has_more = 0, 0, #events > call.limit
 for index = 1, math.min(#events, call.limit) do
   local event = events[index]
   local hash = key('wf:event', event)
-  local found = read_fields(hash, 'after', 'place', 'text', 'bytes', 'sent_at')
+  local found = read_fields(hash, 'after', 'place', 'text', 'bytes', 'sent_at', 'forgotten_at')
   if found.after then
     local delivered, after = spread(found.place, found.after, found.text, tonumber(found.bytes))
     runs = delivered
@@ -15,7 +15,7 @@ for index = 1, math.min(#events, call.limit) do
       redis.call('ZADD', due, integer(now), event)
     else
       forget_text(event)
-      redis.call('ZADD', due, integer(tonumber(found.sent_at) + limits.keyed_kept), event)
+      redis.call('ZADD', due, found.forgotten_at, event)
     end
     -- One that is spread is enough for one step.
     if runs > 0 then

@@ -102,7 +102,9 @@ fn waiter(step: &str, key: &str) -> EventWaiter {
 
 impl Scene {
     async fn send_to_key(&self, id: &str, key: &str) -> Result<KeyedEventOutcome, StoreError> {
-        self.store.call(SendKeyedEvent { tenant: acme(), event: keyed(id, key, json!(id)) }).await
+        self.store
+            .call(SendKeyedEvent { tenant: acme(), event: keyed(id, key, json!(id)), kept_for: KEYED_KEPT })
+            .await
     }
 
     /// A run whose step waits for the key.

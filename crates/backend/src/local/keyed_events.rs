@@ -1,8 +1,7 @@
 //! Events that are sent to keys: delivered to the runs that wait, or kept for the next.
 
 use interlock_model::event::{
-    EventTally, EventWaiter, KEPT_OF_KEY_MAX, KEYED_KEPT, KEYED_MAX, SPREAD_AT_ONCE_MAX, SentEvent,
-    WaitEffects,
+    EventTally, EventWaiter, KEPT_OF_KEY_MAX, KEYED_MAX, SPREAD_AT_ONCE_MAX, SentEvent, WaitEffects,
 };
 use interlock_model::fingerprint::Fingerprint;
 use interlock_model::run::{Head, InboxEvent};
@@ -23,6 +22,7 @@ use crate::verbs::{SendKeyedEvent, SpreadEvents};
 pub(super) struct KeyedEvent {
     fingerprint: Fingerprint,
     sent_at: Timestamp,
+    forgotten_at: Timestamp,
     /// When it is delivered on, or forgotten.
     due_at: Timestamp,
     /// None: it was delivered.
@@ -137,12 +137,9 @@ impl Draft<'_> {
         }
         self.delete(Table::KeptEvents, row.key);
         let key = rows::keyed_event(self.id, &id);
-        let Some(KeyedEvent { open: Some(open), fingerprint, sent_at, due_at }) =
-            self.read::<KeyedEvent>(Table::KeyedEvents, &key)?
-        else {
-            return Ok(None);
-        };
-        self.put(Table::KeyedEvents, key, &KeyedEvent { fingerprint, sent_at, due_at, open: None });
+        let Some(mut keyed) = self.read::<KeyedEvent>(Table::KeyedEvents, &key)? else { return Ok(None) };
+        let Some(open) = keyed.open.take() else { return Ok(None) };
+        self.put(Table::KeyedEvents, key, &keyed);
         self.uncount_bytes(&open.event)?;
         Ok(Some(open.event))
     }
@@ -206,8 +203,9 @@ decide!(SendKeyedEvent, |verb, draft| {
     }
     let is_open = runs == 0 || after.is_some();
     let open = is_open.then(|| OpenEvent { event: event.clone(), place, after });
-    let due_at = if after.is_some() { sent_at } else { sent_at + KEYED_KEPT };
-    draft.write_keyed(id, &KeyedEvent { fingerprint, sent_at, due_at, open });
+    let forgotten_at = sent_at + verb.kept_for;
+    let due_at = if after.is_some() { sent_at } else { forgotten_at };
+    draft.write_keyed(id, &KeyedEvent { fingerprint, sent_at, forgotten_at, due_at, open });
     draft.tenant()?.keyed_events.count += 1;
     Ok(if runs == 0 {
         KeyedEventOutcome::Kept
@@ -235,7 +233,7 @@ decide!(SpreadEvents, |verb, draft| {
         let (runs, after) = draft.spread((&event, &place), Some(after))?;
         done.runs += runs;
         done.has_more |= after.is_some();
-        let due_at = if after.is_some() { draft.now } else { keyed.sent_at + KEYED_KEPT };
+        let due_at = if after.is_some() { draft.now } else { keyed.forgotten_at };
         let open = after.map(|after| OpenEvent { event, place, after: Some(after) });
         draft.write_keyed(&id, &KeyedEvent { due_at, open, ..keyed });
         // One that is spread is enough for one step.

@@ -22,7 +22,7 @@ sampled!(
     }
 );
 
-sampled!(DeferResult, 4, |walk| {
+sampled!(DeferResult, 8, |walk| {
     let (tenant, job, fence) = walk.job()?;
     let (edge, outcome) = (walk.edge(), walk.outcome());
     let deliveries = walk.random.random_range(1..4);

@@ -17,7 +17,7 @@ sampled!(SendEvent, 5, |walk| {
 sampled!(SendKeyedEvent, 5, |walk| {
     let (tenant, key) = (walk.tenant(), walk.event_key());
     let event = SentEvent { key: Some(name(&key)), ..walk.event() };
-    Some(SendKeyedEvent { tenant, event })
+    Some(SendKeyedEvent { tenant, event, kept_for: walk.millis(1..900) })
 });
 
 sampled!(SpreadEvents, 2, |walk| Some(SpreadEvents { tenant: walk.tenant(), limit: walk.limit() }));
