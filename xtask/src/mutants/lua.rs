@@ -59,7 +59,7 @@ pub(crate) const LUA: &[LuaMutant] = mutants! {
         "return grant_freed_slots({ 'tenant-runs:' })" => "return 0",
     }
     "delete_limit.lua" { "call.replaces ~= tonumber(before.revision)" => "false" }
-    "shared/api_keys.lua" { "keys_of(tenant) >= limits.keys_per_tenant_max" => "keys_of(tenant) > limits.keys_per_tenant_max" }
+    "shared/api_keys.lua" { "keys_of(tenant) >= limits." => "keys_of(tenant) > limits." }
     "deliver_result.lua" { "not is_free(run)" => "false" }
     "expire_leases.lua" { "'LIMIT', 0, call.limit" => "'LIMIT', 0, call.limit + 1" }
     "extend_job_lease.lua" { "found.cause == 'revoked' or" => "" }
