@@ -77,7 +77,7 @@ files! { PIECES in "lua/shared/":
 }
 
 /// Bounds of the contract, which scripts name as `limits.<name>`. Times are in milliseconds.
-fn limits() -> [(&'static str, u63); 63] {
+fn limits() -> [(&'static str, u64); 63] {
     [
         ("ahead_counted_max", budget::AHEAD_COUNTED_MAX as u64),
         ("amount_max", Amount::MAX.micros()),
