@@ -61,7 +61,10 @@ pub(crate) const LUA: &[LuaMutant] = mutants! {
     "delete_limit.lua" { "call.replaces ~= tonumber(before.revision)" => "false" }
     "shared/api_keys.lua" { "keys_of(tenant) >= limits." => "keys_of(tenant) > limits." }
     "deliver_result.lua" { "not is_free(run)" => "false" }
-    "expire_leases.lua" { "'LIMIT', 0, call.limit" => "'LIMIT', 0, call.limit + 1" }
+    "expire_leases.lua" {
+        "key('wf:leases'), '-inf', integer(now), 'LIMIT', 0, call.limit" =>
+            "key('wf:leases'), '-inf', integer(now), 'LIMIT', 0, call.limit + 1",
+    }
     "extend_job_lease.lua" { "found.cause == 'revoked' or" => "" }
     "fire_timers.lua" {
         "redis.call('ZREM', key('wf:timers'), run)" => "",

@@ -1,4 +1,4 @@
--- needs: losses, order
+-- needs: given, losses, order
 -- Ends what an offline worker still holds. Its leases are found by looking through the tenant's: workers go offline
 -- seldom, and an index would cost every claim.
 local function held_by_worker()

@@ -1,4 +1,4 @@
--- needs: losses
+-- needs: given, losses
 -- Ends the jobs whose lease has expired, and those that no worker has claimed in time.
 local lost = given_before('losses')
 if not lost then

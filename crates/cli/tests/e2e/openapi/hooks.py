@@ -34,6 +34,10 @@ SCOPE = {"scope": "lock_busy"}
 STEPS = {"work": {"type": "worker", "topic": TOPIC, "input": {"given": "${input}"}}, "ask": {"type": "approval"}}
 
 
+# Not more than a tenant, and the system, may have.
+LIMITS = {"named_limits_put": 20, "system_limits_put": 10}
+
+
 def given(name: str) -> tuple[dict[str, str], Any]:
     """The names and the body of a request that starts a chain of links, or that only fits together as a whole."""
     number = next(numbers)
@@ -66,9 +70,9 @@ def given(name: str) -> tuple[dict[str, str], Any]:
             return {}, {"delta": "1", "reason": "hook"}
         case "keys_create":
             return {}, {"name": "hook", "role": "viewer", "tenant": "elsewhere"}
-        case "named_limits_put":
+        case "named_limits_put" | "system_limits_put":
             # For a workflow that no case starts: it must not keep other cases from starting.
-            name = f"hook-{number % 20}"
+            name = f"hook-{number % LIMITS[name]}"
             return {"name": name}, {"max_runs": 5, "applies_to": {"workflows": [f"{name}-elsewhere"]}}
         case "runs_move_queued":
             return {"id": queued_run()}, {"to": "front"}
@@ -233,8 +237,8 @@ def keep_going(case: Case, name: str) -> None:
         case.body["wait_ms"] = 0
     if name in ("dead_letters_delete_many", "dead_letters_retry_many"):
         case.body["limit"] = 1
-    if name == "named_limits_put":
-        limit = f"hook-{next(numbers) % 20}"
+    if name in LIMITS:
+        limit = f"hook-{next(numbers) % LIMITS[name]}"
         case.path_parameters = {**(case.path_parameters or {}), "name": limit}
         case.body["applies_to"] = {"workflows": [f"{limit}-elsewhere"]}
     if name == "limits_put":

@@ -37,7 +37,8 @@ impl Planted {
     /// Plants everything. `mark` is in every text that the tenant chooses.
     pub(super) async fn new(server: &Server, tenant: &str, mark: &str) -> Self {
         let named = |what: &str| format!("{mark}-{what}");
-        let mut values = BTreeMap::from([("tenant", tenant.to_owned())]);
+        let mut values =
+            BTreeMap::from([("tenant", tenant.to_owned()), ("everywhere", "everywhere".to_owned())]);
         for what in [
             "workflow", "worker", "topic", "resource", "owner", "input", "keyname", "message", "limit",
             "budget",
@@ -149,8 +150,9 @@ pub(super) async fn snapshot(server: &Server, tenant: &str) -> BTreeSet<String> 
     {
         let listed = as_root(server.get(&format!("/api/v1/{path}?limit=500")), tenant).send().await.ok(200);
         assert_eq!(listed["next_cursor"], Value::Null, "all of {path} fit on a page");
-        // The tenant's own limit follows the system's; its document is below.
-        let items = listed["items"].as_array().unwrap().iter().filter(|item| item["name"] != "tenant-runs");
+        // The tenant's own limit follows the system's, and its document is below. So do copies of the system's limits.
+        let is_own = |item: &&Value| item["name"] != "tenant-runs" && item["scope"] != "system";
+        let items = listed["items"].as_array().unwrap().iter().filter(is_own);
         seen.extend(items.map(|item| format!("{path}: {item}")));
     }
     let limits = as_root(server.get("/api/v1/config?scope=org"), tenant).send().await.ok(200);

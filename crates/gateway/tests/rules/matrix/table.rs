@@ -135,11 +135,11 @@ POST /api/v1/limits/{limit}/pause operate 200 404 403 {"reason":"why"}
 POST /api/v1/limits/{limit}/resume operate 200 404 403
 GET /api/v1/limits/{limit}/queue read-rest 200 404 403
 GET /api/v1/system/limits read-rest 200 200 403
-GET /api/v1/system/limits/everywhere read-rest 200 200 403
-PUT /api/v1/system/limits/everywhere install 200 200 403 {"max_runs":500}
-DELETE /api/v1/system/limits/everywhere install 204 204 403
-POST /api/v1/system/limits/everywhere/pause install 200 200 403 {"reason":"why"}
-POST /api/v1/system/limits/everywhere/resume install 200 200 403
+GET /api/v1/system/limits/{everywhere} read-rest 200 200 403
+PUT /api/v1/system/limits/{everywhere} install 200 200 403 {"max_runs":500}
+DELETE /api/v1/system/limits/{everywhere} install 204 204 403
+POST /api/v1/system/limits/{everywhere}/pause install 200 200 403 {"reason":"why"}
+POST /api/v1/system/limits/{everywhere}/resume install 200 200 403
 POST /api/v1/limits/explain read-rest 200 404 403 {"workflow":"{workflow}"}
 POST /api/v1/workflow-runs/{queued}/move operate 204 404 404 {"to":"front"}
 PUT /api/v1/config administer 204 403 403 {"scope":"org","scope_id":"{tenant}","data":{"limits":{"max_concurrent_runs":77}}}
