@@ -274,6 +274,12 @@ impl JobOutcome {
         }
     }
 
+    /// Whether the other outcome, reported later, is the same result: then this one counts.
+    pub fn is_repeated_by(&self, other: &Self) -> bool {
+        let known = self.fingerprint();
+        self.cause() == other.cause() && (known.is_none() || known == other.fingerprint())
+    }
+
     /// Of what a worker reports, so that it can be known again without keeping it. What it has spent and when it wants
     /// another attempt is no part of it: the first report counts.
     pub fn fingerprint(&self) -> Option<Fingerprint> {

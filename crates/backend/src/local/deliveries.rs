@@ -54,7 +54,7 @@ impl Draft<'_> {
         outcome: &JobOutcome,
     ) -> Result<Option<DeferredRow>, StoreError> {
         let known = self.deferred(job)?;
-        if known.as_ref().is_some_and(|known| known.outcome != *outcome) {
+        if known.as_ref().is_some_and(|known| !known.outcome.is_repeated_by(outcome)) {
             return stale(fence, self.next_fence()?);
         }
         Ok(known)

@@ -19,7 +19,7 @@ pub(super) const ROOT: &str = "root";
 pub(super) struct Planted(BTreeMap<&'static str, String>);
 
 /// Values that anyone may see: others have them, too.
-const SHARED: [&str; 2] = ["fence", "tenant"];
+const SHARED: [&str; 3] = ["everywhere", "fence", "tenant"];
 
 pub(super) fn as_root(request: Request, tenant: &str) -> Request {
     request.header("x-api-key", ROOT).header("x-tenant-id", tenant)
