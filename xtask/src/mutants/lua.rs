@@ -85,10 +85,7 @@ pub(crate) const LUA: &[LuaMutant] = mutants! {
         "post(run_of(job), call.event)" => "",
         "held and verdict == 'approved'" => "held",
     }
-    "save_limit.lua" {
-        "redis.call('HDEL', hash, unpack(rule_names))" => "",
-        "limits_revision() ~= call.book or" => "",
-    }
+    "save_limit.lua" { "limits_revision() ~= call.book or" => "" }
     "set_limits.lua" { "grant_slots({ tenant_runs })" => "" }
     "settle_held_job.lua" {
         "so_far < dispatches" => "so_far <= dispatches",
@@ -136,6 +133,7 @@ pub(crate) const LUA: &[LuaMutant] = mutants! {
         "edge ~= lease.edge and" => "false and",
         "known.cause == outcome.cause and" => "",
     }
+    "shared/limit_change.lua" { "redis.call('HDEL', hash, unpack(rule_names))" => "" }
     "shared/locks.lua" {
         "first and fits(lock, first.mode) and first.request" => "first and first.request",
         "holder.mode == 'shared' and redis.call" => "redis.call",
