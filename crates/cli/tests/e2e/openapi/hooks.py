@@ -31,7 +31,11 @@ numbers = itertools.count()
 # Random names of topics would never meet.
 TOPIC = "fuzzed"
 SCOPE = {"scope": "lock_busy"}
-STEPS = {"work": {"type": "worker", "topic": TOPIC, "input": {"given": "${input}"}}, "ask": {"type": "approval"}}
+STEPS = {
+    "work": {"type": "worker", "topic": TOPIC, "input": {"given": "${input}"}},
+    "ask": {"type": "approval"},
+    "hear": {"type": "wait_event", "event": {"name": "hook"}},
+}
 
 
 # Not more than a tenant, and the system, may have.
@@ -50,6 +54,8 @@ def given(name: str) -> tuple[dict[str, str], Any]:
             return {}, {"id": workflow, "name": "hook", "steps": STEPS}
         case "runs_start" | "runs_rerun":
             return {}, {}
+        case "events_send":
+            return {}, {"name": "hook", "data": number}
         case "workers_claim":
             # A worker of its own: another may have been drained.
             return {"worker": f"hook-{number}"}, {"topics": [TOPIC], "max_jobs": 1, "lease_ms": 60_000}
