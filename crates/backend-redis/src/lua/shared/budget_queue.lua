@@ -21,15 +21,15 @@ local function look_now(waiting)
   end
 end
 
--- Makes the first waiting jobs due for which enough is left now. `state_of` reads what is left.
-local function wake_waiting(name, group, state_of)
+-- Makes the first waiting jobs due for which enough is left now. `read_left` reads what is left.
+local function wake_waiting(name, group, read_left)
   local queue = key('wf:budget:queue', name)
   local first = redis.call('ZRANGEBYLEX', queue, '[' .. group .. '/', '(' .. group .. '0', 'LIMIT', 0,
     limits.woken_at_once_max)
   if #first == 0 then
     return
   end
-  local state = state_of()
+  local state = read_left()
   local left = state.remaining
   for _, member in ipairs(first) do
     local waiting = waiting_job(queue, member)
